@@ -1,0 +1,200 @@
+import { createHash, type Hash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { chmod, type FileHandle, link, lstat, mkdir, open, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { notFound, rangeNotSatisfiable } from '../errors.ts'
+import type { BlobInfo, BlobStore, ByteRange, PutOptions } from './blob-store.ts'
+import { inBatches, namingFullStorage, writeBatches } from './content-batches.ts'
+import { hexOfDigest, requireDigest } from './digest.ts'
+import { copyWhole, moveDurably } from './durable-files.ts'
+import { type TemporaryFiles, temporaryFiles } from './temporary-files.ts'
+
+const readSizeBytes = 512 * 1024
+/** Owner only, and read-only: a blob that a job got as a hard link must not be written through it. */
+const blobMode = 0o400
+
+export interface FileBlobStoreOptions {
+  folder: string
+  log?: { info(fields: object, message: string): void }
+}
+
+/**
+ * The store on a file system: `<folder>/sha256/ab/<hex>`, with temporary files in `<folder>/tmp`. Several servers may
+ * share the folder. Temporary files and folders of a process go when the next one starts after its death.
+ */
+export async function fileBlobStore({ folder, log }: FileBlobStoreOptions): Promise<BlobStore> {
+  await mkdir(join(folder, 'sha256'), { recursive: true, mode: 0o700 })
+  const temporary = await temporaryFiles(join(folder, 'tmp'), log)
+  const pathOf = (digest: string) => {
+    const hex = hexOfDigest(digest)
+    return join(folder, 'sha256', hex.slice(0, 2), hex)
+  }
+  return {
+    put: (content, options) => putContent(content, options ?? {}, temporary, pathOf),
+    adopt: (path, options) => adoptFile(path, options ?? {}, temporary, pathOf),
+    open: (digest, range) => openBlob(digest, pathOf(digest), range),
+    stat: (digest) => statBlob(digest, pathOf(digest)),
+    materialise: (digest, path) => materialiseBlob(digest, pathOf(digest), path),
+    delete: (digest) => rm(pathOf(digest), { force: true }),
+    temporaryFolder: temporary.folder,
+    check: () => checkWritable(temporary),
+  }
+}
+
+type PathOf = (digest: string) => string
+
+async function putContent(
+  content: AsyncIterable<Uint8Array>,
+  { expected, maxBytes, signal }: PutOptions,
+  temporary: TemporaryFiles,
+  pathOf: PathOf,
+): Promise<BlobInfo> {
+  if (expected !== undefined) hexOfDigest(expected)
+  const batches = inBatches(content, { maxBytes, signal })
+  const start = [(await batches.next()).value, (await batches.next()).value].filter((batch) => batch !== undefined)
+  if (start.length < 2) return putSmall(start[0] ?? [], expected, temporary, pathOf)
+  const hash = createHash('sha256')
+  const path = temporary.path()
+  return keepOrRemove(path, async (file) => {
+    const size = await writeBatches(file, resumed(start, batches), { hash })
+    signal?.throwIfAborted()
+    return publish(file, path, { digest: finished(hash), size }, expected, pathOf)
+  })
+}
+
+/** Small content is known whole before a byte is written: what is there already, or is wrong, costs no file. */
+async function putSmall(
+  parts: Uint8Array[],
+  expected: string | undefined,
+  temporary: TemporaryFiles,
+  pathOf: PathOf,
+): Promise<BlobInfo> {
+  const bytes = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+  const info = { digest: finished(createHash('sha256').update(bytes)), size: bytes.length }
+  requireDigest(info.digest, expected)
+  if (await statBlob(info.digest, pathOf(info.digest))) return info
+  const path = temporary.path()
+  return keepOrRemove(path, async (file) => {
+    await file.writeFile(bytes)
+    return publish(file, path, info, expected, pathOf)
+  })
+}
+
+async function* resumed<T>(start: T[], rest: AsyncIterable<T>): AsyncGenerator<T> {
+  yield* start
+  yield* rest
+}
+
+const finished = (hash: Hash) => `sha256:${hash.digest('hex')}`
+
+async function keepOrRemove(path: string, write: (file: FileHandle) => Promise<BlobInfo>): Promise<BlobInfo> {
+  return namingFullStorage(async () => {
+    const file = await open(path, 'wx', blobMode)
+    try {
+      return await write(file)
+    } catch (error) {
+      await rm(path, { force: true })
+      throw error
+    } finally {
+      await file.close()
+    }
+  })
+}
+
+/** Makes a complete file durable and only then visible. */
+async function publish(
+  file: FileHandle,
+  path: string,
+  info: BlobInfo,
+  expected: string | undefined,
+  pathOf: PathOf,
+): Promise<BlobInfo> {
+  requireDigest(info.digest, expected)
+  await file.datasync()
+  await moveDurably(path, pathOf(info.digest))
+  return info
+}
+
+async function adoptFile(
+  path: string,
+  { digest: known, expected }: { digest?: string; expected?: string },
+  temporary: TemporaryFiles,
+  pathOf: PathOf,
+): Promise<BlobInfo> {
+  const file = await open(path, 'r')
+  let info: BlobInfo
+  try {
+    const { size } = await file.stat()
+    info = { digest: known ?? (await digestOf(path)), size }
+    requireDigest(info.digest, expected)
+    await file.datasync()
+  } finally {
+    await file.close()
+  }
+  if (await statBlob(info.digest, pathOf(info.digest))) {
+    await rm(path)
+    return info
+  }
+  await chmod(path, blobMode)
+  await moveDurably(path, pathOf(info.digest)).catch(async (error) => {
+    if (error.code !== 'EXDEV') throw error
+    await putContent(
+      createReadStream(path, { highWaterMark: readSizeBytes }),
+      { expected: info.digest },
+      temporary,
+      pathOf,
+    )
+    await rm(path)
+  })
+  return info
+}
+
+async function digestOf(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const part of createReadStream(path, { highWaterMark: readSizeBytes })) hash.update(part)
+  return finished(hash)
+}
+
+async function openBlob(digest: string, path: string, range?: ByteRange) {
+  if (range && !(range.start >= 0 && range.start <= range.end)) throw rangeNotSatisfiable()
+  const file = await open(path, 'r').catch((error) => {
+    throw error.code === 'ENOENT' ? unknownBlob(digest) : error
+  })
+  return file.createReadStream({ ...range, highWaterMark: readSizeBytes })
+}
+
+async function statBlob(digest: string, path: string): Promise<BlobInfo | null> {
+  try {
+    return { digest, size: (await stat(path)).size }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+async function materialiseBlob(digest: string, blob: string, path: string): Promise<void> {
+  if (!(await statBlob(digest, blob))) throw unknownBlob(digest)
+  if (await lstat(path).catch(() => null)) await rm(path)
+  try {
+    await link(blob, path)
+  } catch (error) {
+    if (!['EXDEV', 'EMLINK', 'EPERM', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    await copyWhole(blob, path)
+  }
+}
+
+async function checkWritable(temporary: TemporaryFiles): Promise<void> {
+  const path = temporary.path()
+  await namingFullStorage(async () => {
+    const file = await open(path, 'wx', 0o600)
+    try {
+      await file.writeFile('writable?')
+      await file.datasync()
+    } finally {
+      await file.close()
+      await rm(path, { force: true })
+    }
+  })
+}
+
+const unknownBlob = (digest: string) => notFound('There is no content of this digest.', { detail: { digest } })
