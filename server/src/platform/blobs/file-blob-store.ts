@@ -58,7 +58,7 @@ async function putContent(
   return keepOrRemove(path, async (file) => {
     const size = await writeBatches(file, resumed(start, batches), { hash })
     signal?.throwIfAborted()
-    return publish(file, path, { digest: finished(hash), size }, expected, pathOf)
+    return publish(path, { digest: finished(hash), size }, expected, pathOf)
   })
 }
 
@@ -76,7 +76,8 @@ async function putSmall(
   const path = temporary.path()
   return keepOrRemove(path, async (file) => {
     await file.writeFile(bytes)
-    return publish(file, path, info, expected, pathOf)
+    await file.datasync()
+    return publish(path, info, expected, pathOf)
   })
 }
 
@@ -101,16 +102,9 @@ async function keepOrRemove(path: string, write: (file: FileHandle) => Promise<B
   })
 }
 
-/** Makes a complete file durable and only then visible. */
-async function publish(
-  file: FileHandle,
-  path: string,
-  info: BlobInfo,
-  expected: string | undefined,
-  pathOf: PathOf,
-): Promise<BlobInfo> {
+/** Makes a complete, durable file visible. */
+async function publish(path: string, info: BlobInfo, expected: string | undefined, pathOf: PathOf): Promise<BlobInfo> {
   requireDigest(info.digest, expected)
-  await file.datasync()
   await moveDurably(path, pathOf(info.digest))
   return info
 }
