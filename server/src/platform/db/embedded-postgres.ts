@@ -87,8 +87,18 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   try {
     await ensureCluster(folder, cluster, { account, binFolder, version, durable: settings.fsync !== 'off' })
     const supervised = await supervise(installation, options.onFatal)
-    const stop = () => supervised.stop().finally(() => removeOwner(folder))
-    return Object.defineProperty({ socketFolder, port, version, pid: 0, stop }, 'pid', { get: supervised.pid })
+    return {
+      socketFolder,
+      port,
+      version,
+      get pid() {
+        return supervised.pid()
+      },
+      async stop() {
+        await supervised.stop()
+        await removeOwner(folder)
+      },
+    }
   } catch (error) {
     await removeOwner(folder)
     throw error
@@ -162,7 +172,7 @@ function follow(child: ChildProcess, log: DatabaseLog): string[] {
       lines.push(line)
       if (lines.length > 20) lines.shift()
       const message = `postgres: ${line.replace(/^[-\d]+ [\d:.]+ UTC \[\d+\] /, '')}`
-      if (/ (FATAL|PANIC): /.test(line)) log.warn(message)
+      if (/(FATAL|PANIC): (?! terminating connection)/.test(line)) log.warn(message)
       else log.debug(message)
     })
   }

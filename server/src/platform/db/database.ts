@@ -1,0 +1,111 @@
+import { CamelCasePlugin, Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import { applicationRole, assertBound } from './application-role.ts'
+import { columnTypes } from './column-types.ts'
+import type { DB } from './database.generated.ts'
+import { type DatabaseLog, type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import { migrate } from './migrations.ts'
+
+export interface Database {
+  /** Outside `transaction()` the tables of tenants look empty: nobody said for whom the query works. */
+  kysely: Kysely<DB>
+  pool: pg.Pool
+  /** Connection of the owner of the tables, for migrations and maintenance; row-level security may not bind it. */
+  ownerUrl: string
+  /** A connection of its own, for LISTEN and session locks. The caller ends it, and hears of its loss by `end`. */
+  listenConnection(): Promise<pg.Client>
+  /** Ends the pool, and the server when it is embedded. */
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  /** A PostgreSQL server of the operator's own; without it the embedded one starts. */
+  url?: string | undefined
+  /** Data folder of the embedded server. */
+  folder: string
+  log: DatabaseLog
+  /** Largest number of pooled connections; 20 when absent. */
+  poolSize?: number
+  /** The embedded server died and does not come back. */
+  onFatal?: (error: Error) => void
+}
+
+const embeddedName = 'platform'
+
+/** Address of a database behind the socket of an embedded server. */
+export function embeddedUrl(
+  { socketFolder, port }: Pick<EmbeddedPostgres, 'socketFolder' | 'port'>,
+  name: string,
+): string {
+  // A complete address: libraries that cannot do without a host name and a port read it too, and no PG* variable counts.
+  return `postgres://postgres@localhost:${port}/${name}?host=${encodeURIComponent(socketFolder)}&sslmode=disable`
+}
+
+/** The same address, acting as `platform_app` from the first statement on; a connection that may not, fails. */
+export function applicationUrl(ownerUrl: string): string {
+  const [base = '', query = ''] = ownerUrl.split('?', 2)
+  const parameters = new URLSearchParams(query)
+  const options = [parameters.get('options'), `-c role=${applicationRole}`].filter(Boolean).join(' ')
+  parameters.set('options', options)
+  return `${base}?${parameters.toString().replaceAll('+', '%20')}`
+}
+
+async function ensureEmbeddedDatabase(adminUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: adminUrl })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    const { rowCount } = await client.query('select from pg_database where datname = $1', [embeddedName])
+    if (rowCount === 0) await client.query(`create database ${embeddedName}`)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Connects to a migrated database as the application role. @throws when row-level security would not bind us. */
+export async function connectDatabase(ownerUrl: string, log: DatabaseLog, poolSize = 20): Promise<Database> {
+  const config = { connectionString: applicationUrl(ownerUrl), types: columnTypes, application_name: 'platform-mlops' }
+  const pool = new pg.Pool({ ...config, max: poolSize, connectionTimeoutMillis: 30_000 })
+  pool.on('error', (error) => log.warn({ err: error }, 'an idle database connection was lost'))
+  try {
+    await assertBound(pool)
+  } catch (error) {
+    await pool.end()
+    throw error
+  }
+  // Keys inside JSON documents are data and stay as they are.
+  const plugins = [new CamelCasePlugin({ maintainNestedObjectKeys: true })]
+  const kysely = new Kysely<DB>({ dialect: new PostgresDialect({ pool }), plugins })
+  const listenConnection = async () => {
+    const client = new pg.Client({ ...config, keepAlive: true })
+    client.on('error', (error) => log.warn({ err: error }, 'a dedicated database connection was lost'))
+    await client.connect()
+    return client
+  }
+  return { kysely, pool, ownerUrl, listenConnection, close: () => kysely.destroy().then(() => endPool(pool)) }
+}
+
+/** Kysely ends the pool only when it was used. */
+async function endPool(pool: pg.Pool): Promise<void> {
+  if (!pool.ending) await pool.end()
+}
+
+/** Opens the platform's database: starts the embedded server unless `url` is given, migrates, connects. */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const { url, folder, log, onFatal } = options
+  if (url) {
+    await migrate(url)
+    return connectDatabase(url, log, options.poolSize)
+  }
+  const server = await startEmbeddedPostgres({ folder, log, onFatal })
+  try {
+    await ensureEmbeddedDatabase(embeddedUrl(server, 'postgres'))
+    const ownerUrl = embeddedUrl(server, embeddedName)
+    await migrate(ownerUrl)
+    const database = await connectDatabase(ownerUrl, log, options.poolSize)
+    return { ...database, close: () => database.close().finally(server.stop) }
+  } catch (error) {
+    await server.stop()
+    throw error
+  }
+}
