@@ -1,11 +1,11 @@
-import { createHash, type Hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { chmod, type FileHandle, link, lstat, mkdir, open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { notFound, rangeNotSatisfiable } from '../errors.ts'
 import type { BlobInfo, BlobStore, ByteRange, PutOptions } from './blob-store.ts'
 import { inBatches, namingFullStorage, writeBatches } from './content-batches.ts'
-import { hexOfDigest, requireDigest } from './digest.ts'
+import { digestOf, digestOfFile, hexOfDigest, requireDigest } from './digest.ts'
 import { copyWhole, moveDurably } from './durable-files.ts'
 import { type TemporaryFiles, temporaryFiles } from './temporary-files.ts'
 
@@ -58,7 +58,7 @@ async function putContent(
   return keepOrRemove(path, async (file) => {
     const size = await writeBatches(file, resumed(start, batches), { hash })
     signal?.throwIfAborted()
-    return publish(path, { digest: finished(hash), size }, expected, pathOf)
+    return publish(path, { digest: digestOf(hash), size }, expected, pathOf)
   })
 }
 
@@ -70,7 +70,7 @@ async function putSmall(
   pathOf: PathOf,
 ): Promise<BlobInfo> {
   const bytes = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
-  const info = { digest: finished(createHash('sha256').update(bytes)), size: bytes.length }
+  const info = { digest: digestOf(createHash('sha256').update(bytes)), size: bytes.length }
   requireDigest(info.digest, expected)
   if (await statBlob(info.digest, pathOf(info.digest))) return info
   const path = temporary.path()
@@ -85,8 +85,6 @@ async function* resumed<T>(start: T[], rest: AsyncIterable<T>): AsyncGenerator<T
   yield* start
   yield* rest
 }
-
-const finished = (hash: Hash) => `sha256:${hash.digest('hex')}`
 
 async function keepOrRemove(path: string, write: (file: FileHandle) => Promise<BlobInfo>): Promise<BlobInfo> {
   return namingFullStorage(async () => {
@@ -119,7 +117,7 @@ async function adoptFile(
   let info: BlobInfo
   try {
     const { size } = await file.stat()
-    info = { digest: known ?? (await digestOf(path)), size }
+    info = { digest: known ?? (await digestOfFile(path)), size }
     requireDigest(info.digest, expected)
     await file.datasync()
   } finally {
@@ -141,12 +139,6 @@ async function adoptFile(
     await rm(path)
   })
   return info
-}
-
-async function digestOf(path: string): Promise<string> {
-  const hash = createHash('sha256')
-  for await (const part of createReadStream(path, { highWaterMark: readSizeBytes })) hash.update(part)
-  return finished(hash)
 }
 
 async function openBlob(digest: string, path: string, range?: ByteRange) {
