@@ -1,0 +1,20 @@
+"""`python -m platform_trainer --spec FILE`: run one training job."""
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from .job import StopSignal, run_job
+
+
+def main() -> int:
+    """Read the arguments and run the job."""
+    parser = argparse.ArgumentParser(prog="platform_trainer", description="Run one training job of the platform.")
+    parser.add_argument("--spec", type=Path, required=True, help="the job as JSON (PROTOCOL.md)")
+    arguments = parser.parse_args()
+    return run_job(arguments.spec, StopSignal())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
