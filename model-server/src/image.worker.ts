@@ -1,0 +1,22 @@
+import { workerData } from 'node:worker_threads'
+import sharp from 'sharp'
+import { resampleBilinear } from './resample.ts'
+import { serveTasks } from './thread-tasks.ts'
+
+/** @source settings given by `image-decoder.ts` */
+const { width, height, maxImagePixels } = workerData as { width: number; height: number; maxImagePixels: number }
+
+// The bytes come from strangers: only decoders of pixel formats may see them, no SVG, PDF or ImageMagick.
+sharp.block({ operation: ['VipsForeignLoad'] })
+const decoders = ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Tiff', 'Heif'].map((format) => `VipsForeignLoad${format}`)
+sharp.unblock({ operation: decoders })
+sharp.concurrency(1)
+sharp.cache(false)
+
+serveTasks<Uint8Array, Uint8Array>(async (encoded) => {
+  const image = sharp(encoded, { limitInputPixels: maxImagePixels, autoOrient: true, ignoreIcc: true, failOn: 'error' })
+  const { data, info } = await image.removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toUint8Array()
+  if (info.channels !== 3) throw new Error(`decoded to ${info.channels} channels instead of 3`)
+  const pixels = resampleBilinear(data, info, { width, height })
+  return [pixels, [pixels.buffer as ArrayBuffer]]
+})
