@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import pino from 'pino'
 import { inject } from 'vitest'
-import { connectDatabase, type Database, embeddedUrl } from '../src/platform/db/database.ts'
+import { connectDatabase, type Database, embeddedUrls } from '../src/platform/db/database.ts'
 import type {} from './global-setup.ts'
 
 export type TestDatabase = Database & {
@@ -11,7 +11,7 @@ export type TestDatabase = Database & {
 }
 
 async function administer(statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: embeddedUrl(inject('testCluster'), 'postgres') })
+  const client = new pg.Client({ connectionString: embeddedUrls(inject('testCluster'), 'postgres').ownerUrl })
   await client.connect()
   try {
     await client.query(statement)
@@ -25,7 +25,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   const cluster = inject('testCluster')
   const name = `test_${randomUUID().replaceAll('-', '')}`
   await administer(`create database ${name} template ${cluster.template} strategy file_copy`)
-  const database = await connectDatabase(embeddedUrl(cluster, name), pino({ level: 'warn' }), 10)
+  const database = await connectDatabase(embeddedUrls(cluster, name), pino({ level: 'error' }), 10)
   const drop = async () => {
     await database.close()
     await administer(`drop database ${name} with (force)`)

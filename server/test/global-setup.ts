@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import pino from 'pino'
 import type { TestProject } from 'vitest/node'
-import { embeddedUrl } from '../src/platform/db/database.ts'
+import { embeddedUrls } from '../src/platform/db/database.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/platform/db/embedded-postgres.ts'
 import { migrate, migrationsFolder, readMigrations } from '../src/platform/db/migrations.ts'
 
@@ -35,11 +35,11 @@ const settings = {
 async function createTemplate(server: EmbeddedPostgres): Promise<string> {
   const checksums = (await readMigrations(migrationsFolder)).map(({ checksum }) => checksum)
   const template = `template_${createHash('sha256').update(checksums.join()).digest('hex').slice(0, 16)}`
-  const admin = new pg.Client({ connectionString: embeddedUrl(server, 'postgres') })
+  const admin = new pg.Client({ connectionString: embeddedUrls(server, 'postgres').ownerUrl })
   await admin.connect()
   try {
     await admin.query(`create database ${template}`)
-    await migrate(embeddedUrl(server, template))
+    await migrate(embeddedUrls(server, template).ownerUrl)
     // Cloning needs a template that nobody is connected to.
     await admin.query(`alter database ${template} with allow_connections false`)
   } finally {

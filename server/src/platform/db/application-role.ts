@@ -21,8 +21,8 @@ export async function ensureApplicationRole(client: pg.ClientBase): Promise<void
   const [{ user, exists, member, superuser } = { user: '', exists: false, member: false, superuser: false }] =
     state.rows
   try {
-    // Two clusters' worth of servers may start at once, but a role belongs to the whole cluster: somebody may be first.
-    if (!exists) await client.query(`create role ${applicationRole} nologin`).catch(ignoreDuplicate)
+    // A role belongs to all databases of a server, so the migration of another one may create it at this moment.
+    if (!exists) await client.query(`create role ${applicationRole} login`).catch(ignoreDuplicate)
     if (!member && !superuser) await client.query(`grant ${applicationRole} to ${user}`)
   } catch (cause) {
     throw new Error(`The role ${applicationRole} is missing or not granted. ${remedy(user)}`, { cause })

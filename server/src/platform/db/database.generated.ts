@@ -3,4 +3,148 @@
  * Please do not edit it manually.
  */
 
-export interface DB {}
+import type { ColumnType } from "kysely";
+
+export type Generated<T> = T extends ColumnType<infer S, infer I, infer U>
+  ? ColumnType<S, I | undefined, U>
+  : ColumnType<T, T | undefined, T>;
+
+export type Json = JsonValue;
+
+export type JsonArray = JsonValue[];
+
+export type JsonObject = {
+  [x: string]: JsonValue | undefined;
+};
+
+export type JsonPrimitive = boolean | number | string | null;
+
+export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
+
+export type Timestamp = ColumnType<Date, Date | string, Date | string>;
+
+export interface AuditEvents {
+  action: string;
+  actorEmail: string | null;
+  actorId: string | null;
+  at: Timestamp;
+  detail: Json | null;
+  id: string;
+  ip: string | null;
+  outcome: string;
+  requestId: string | null;
+  target: string | null;
+  tenantCode: string | null;
+  tenantId: string | null;
+}
+
+export interface LoginAttempts {
+  failures: number;
+  key: string;
+  windowEndsAt: Timestamp;
+}
+
+export interface Memberships {
+  createdAt: Generated<Timestamp>;
+  role: string;
+  tenantId: string;
+  userId: string;
+}
+
+export interface RunLogs {
+  byteLength: number;
+  byteOffset: number;
+  runId: string;
+  tenantId: string | null;
+  text: string;
+}
+
+export interface Runs {
+  actorEmail: string | null;
+  actorId: string | null;
+  cancelReason: string | null;
+  cancelRequestedAt: Timestamp | null;
+  createdAt: Generated<Timestamp>;
+  endedAt: Timestamp | null;
+  error: Json | null;
+  id: string;
+  input: Json;
+  interruptions: Generated<number>;
+  kind: string;
+  owner: number | null;
+  progress: Generated<number>;
+  runAfter: Generated<Timestamp>;
+  startedAt: Timestamp | null;
+  state: Generated<string>;
+  subject: string | null;
+  tenantId: string | null;
+}
+
+export interface RunSteps {
+  endedAt: Timestamp | null;
+  message: string | null;
+  output: Json | null;
+  position: number;
+  progress: Generated<number>;
+  runId: string;
+  saved: Json | null;
+  startedAt: Timestamp | null;
+  state: Generated<string>;
+  stepId: string;
+  tenantId: string | null;
+  title: string;
+}
+
+export interface Schedules {
+  lastRunId: string | null;
+  name: string;
+  nextAt: Timestamp;
+}
+
+export interface Sessions {
+  createdAt: Generated<Timestamp>;
+  expiresAt: Timestamp | null;
+  id: string;
+  ip: string | null;
+  userAgent: string | null;
+  userId: string;
+}
+
+export interface Tenants {
+  code: string;
+  createdAt: Generated<Timestamp>;
+  features: Generated<Json>;
+  id: string;
+  isActive: Generated<boolean>;
+  kpiTargets: Generated<Json>;
+  name: string;
+  retention: Generated<Json>;
+  sharedDefaults: Generated<Json>;
+  updatedAt: Generated<Timestamp>;
+}
+
+export interface Users {
+  createdAt: Generated<Timestamp>;
+  email: string;
+  fullName: string | null;
+  id: string;
+  isActive: Generated<boolean>;
+  isSuperuser: Generated<boolean>;
+  isVerified: Generated<boolean>;
+  passwordHash: string;
+  phone: string | null;
+  updatedAt: Generated<Timestamp>;
+}
+
+export interface DB {
+  auditEvents: AuditEvents;
+  loginAttempts: LoginAttempts;
+  memberships: Memberships;
+  runLogs: RunLogs;
+  runs: Runs;
+  runSteps: RunSteps;
+  schedules: Schedules;
+  sessions: Sessions;
+  tenants: Tenants;
+  users: Users;
+}

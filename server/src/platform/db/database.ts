@@ -32,22 +32,29 @@ export interface DatabaseOptions {
 
 const embeddedName = 'platform'
 
-/** Address of a database behind the socket of an embedded server. */
-export function embeddedUrl(
-  { socketFolder, port }: Pick<EmbeddedPostgres, 'socketFolder' | 'port'>,
-  name: string,
-): string {
-  // A complete address: libraries that cannot do without a host name and a port read it too, and no PG* variable counts.
-  return `postgres://postgres@localhost:${port}/${name}?host=${encodeURIComponent(socketFolder)}&sslmode=disable`
+/** The two addresses of one database: of the owner of the tables, and of the role that the server works as. */
+export interface DatabaseUrls {
+  ownerUrl: string
+  applicationUrl: string
 }
 
-/** The same address, acting as `platform_app` from the first statement on; a connection that may not, fails. */
-export function applicationUrl(ownerUrl: string): string {
+type Socket = Pick<EmbeddedPostgres, 'socketFolder' | 'port'>
+
+/** Addresses of a database behind the socket of an embedded server, which trusts whoever reaches it. */
+export function embeddedUrls({ socketFolder, port }: Socket, name: string): DatabaseUrls {
+  // Complete addresses: libraries that need a host name and a port read them too, and no PG* variable has a say.
+  const urlOf = (user: string) =>
+    `postgres://${user}@localhost:${port}/${name}?host=${encodeURIComponent(socketFolder)}&sslmode=disable`
+  return { ownerUrl: urlOf('postgres'), applicationUrl: urlOf(applicationRole) }
+}
+
+/** The operator's address, and the same one acting as the role from the first statement on. */
+export function externalUrls(ownerUrl: string): DatabaseUrls {
   const [base = '', query = ''] = ownerUrl.split('?', 2)
   const parameters = new URLSearchParams(query)
   const options = [parameters.get('options'), `-c role=${applicationRole}`].filter(Boolean).join(' ')
   parameters.set('options', options)
-  return `${base}?${parameters.toString().replaceAll('+', '%20')}`
+  return { ownerUrl, applicationUrl: `${base}?${parameters.toString().replaceAll('+', '%20')}` }
 }
 
 async function ensureEmbeddedDatabase(adminUrl: string): Promise<void> {
@@ -63,10 +70,14 @@ async function ensureEmbeddedDatabase(adminUrl: string): Promise<void> {
 }
 
 /** Connects to a migrated database as the application role. @throws when row-level security would not bind us. */
-export async function connectDatabase(ownerUrl: string, log: DatabaseLog, poolSize = 20): Promise<Database> {
-  const config = { connectionString: applicationUrl(ownerUrl), types: columnTypes, application_name: 'platform-mlops' }
+export async function connectDatabase(urls: DatabaseUrls, log: DatabaseLog, poolSize = 20): Promise<Database> {
+  const config = { connectionString: urls.applicationUrl, types: columnTypes, application_name: 'platform-mlops' }
   const pool = new pg.Pool({ ...config, max: poolSize, connectionTimeoutMillis: 30_000 })
-  pool.on('error', (error) => log.warn({ err: error }, 'an idle database connection was lost'))
+  pool.on('connect', (client) =>
+    client.on('error', (error) => log.warn({ err: error }, 'a database connection was lost')),
+  )
+  // The pool repeats what its idle clients report.
+  pool.on('error', () => {})
   try {
     await assertBound(pool)
   } catch (error) {
@@ -82,7 +93,13 @@ export async function connectDatabase(ownerUrl: string, log: DatabaseLog, poolSi
     await client.connect()
     return client
   }
-  return { kysely, pool, ownerUrl, listenConnection, close: () => kysely.destroy().then(() => endPool(pool)) }
+  return {
+    kysely,
+    pool,
+    ownerUrl: urls.ownerUrl,
+    listenConnection,
+    close: () => kysely.destroy().then(() => endPool(pool)),
+  }
 }
 
 /** Kysely ends the pool only when it was used. */
@@ -95,14 +112,14 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const { url, folder, log, onFatal } = options
   if (url) {
     await migrate(url)
-    return connectDatabase(url, log, options.poolSize)
+    return connectDatabase(externalUrls(url), log, options.poolSize)
   }
   const server = await startEmbeddedPostgres({ folder, log, onFatal })
   try {
-    await ensureEmbeddedDatabase(embeddedUrl(server, 'postgres'))
-    const ownerUrl = embeddedUrl(server, embeddedName)
-    await migrate(ownerUrl)
-    const database = await connectDatabase(ownerUrl, log, options.poolSize)
+    await ensureEmbeddedDatabase(embeddedUrls(server, 'postgres').ownerUrl)
+    const urls = embeddedUrls(server, embeddedName)
+    await migrate(urls.ownerUrl)
+    const database = await connectDatabase(urls, log, options.poolSize)
     return { ...database, close: () => database.close().finally(server.stop) }
   } catch (error) {
     await server.stop()

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pino from 'pino'
-import { embeddedUrl } from './database.ts'
+import { embeddedUrls } from './database.ts'
 import { generateDatabaseTypes } from './database-types.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { migrate } from './migrations.ts'
@@ -17,7 +17,7 @@ async function generateFromMigrations(): Promise<string> {
     const log = pino({ level: 'warn' }, pino.destination(2))
     const server = await startEmbeddedPostgres({ folder, log, settings: { fsync: 'off', shared_buffers: '32MB' } })
     try {
-      const ownerUrl = embeddedUrl(server, 'postgres')
+      const { ownerUrl } = embeddedUrls(server, 'postgres')
       await migrate(ownerUrl)
       return await generateDatabaseTypes(ownerUrl)
     } finally {

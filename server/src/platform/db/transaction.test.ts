@@ -102,6 +102,21 @@ describe('transaction()', () => {
     expect(db.pool.idleCount).toBe(db.pool.totalCount)
   })
 
+  test('fails when a failed statement was swallowed, because nothing would be kept', async () => {
+    const swallowing = transaction(db, tenantA, async (tx) => {
+      await sql`insert into notes (tenant_id, name) values (${tenantA.tenantId}, 'kept?')`.execute(tx)
+      await sql`select 1 / 0`.execute(tx).catch(() => {})
+    })
+    await expect(swallowing).rejects.toMatchObject({ code: '25P02' })
+    expect(await names(tenantA)).toEqual(['a'])
+  })
+
+  test('a connection that dies in the middle fails the transaction and no other', async () => {
+    const dying = transaction(db, tenantA, (tx) => sql`select pg_terminate_backend(pg_backend_pid())`.execute(tx))
+    await expect(dying).rejects.toMatchObject({ code: '57P01' })
+    expect(await names(tenantA)).toEqual(['a'])
+  })
+
   test('refuses a tenant id that is not a UUID, before anything reaches the database', async () => {
     const injected = { tenantId: "x'; set local app.system = 'on" }
     await expect(transaction(db, injected, async () => 1)).rejects.toThrow(TypeError)

@@ -14,6 +14,9 @@ export type Tx = Omit<Kysely<DB>, 'transaction' | 'startTransaction' | 'connecti
 }
 
 const attemptsMax = 4
+// In a transaction that failed and went on all the same, COMMIT alone would quietly roll back and report success.
+const commit = CompiledQuery.raw('select; commit')
+const rollback = CompiledQuery.raw('rollback')
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 function beginStatement(scope: Scope): CompiledQuery {
@@ -35,11 +38,11 @@ async function attempt<T>(kysely: Kysely<DB>, begin: CompiledQuery, work: (tx: T
     await connection.executeQuery(begin)
     try {
       const result = await work(connection as unknown as Tx)
-      await connection.executeQuery(CompiledQuery.raw('commit'))
+      await connection.executeQuery(commit)
       return result
     } catch (error) {
       // A connection too broken to roll back is dropped by the pool; the first error is the one to tell.
-      await connection.executeQuery(CompiledQuery.raw('rollback')).catch(() => {})
+      await connection.executeQuery(rollback).catch(() => {})
       throw error
     }
   })
