@@ -1,6 +1,7 @@
 """The training loop: epochs, schedule, early stopping, best checkpoint, graceful stop and exact resume."""
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -89,12 +90,13 @@ class Trainer:
         state = load_checkpoint(self.last_file)
         try:
             self.network.load_state_dict(state["network"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            groups = self.optimizer.state_dict()["param_groups"]  # the spec decides their values, not the past
+            self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
         except (KeyError, ValueError, RuntimeError) as error:
             remedy = "Keep the model, the classes and the optimizer when resuming, or start anew."
             raise Fault(f"The checkpoint does not fit this experiment: {str(error).splitlines()[0]}", remedy) from error
         restore_random_state(state["random"], self.generator)
-        self.progress = Progress(**state["progress"])
+        self.progress = Progress(**json.loads(state["progress"]))
         self.events.log(f"Resuming after epoch {self.progress.epochs_done}.")
 
     def restore_best(self) -> None:
@@ -198,9 +200,9 @@ class Trainer:
     def _save_last(self) -> None:
         state = {
             "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict()["state"],
             "random": random_state(self.generator),
-            "progress": asdict(self.progress),
+            "progress": json.dumps(asdict(self.progress)),
         }
         save_checkpoint(self.last_file, state)
 

@@ -1,0 +1,1 @@
+"""Tests of the trainer: `python -m unittest discover -s trainer/tests -t trainer`."""
