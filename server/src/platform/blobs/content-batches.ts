@@ -43,7 +43,8 @@ export async function* inBatches(
   if (batchBytes > 0) yield batch
 }
 
-function nextUnlessAborted<T>(source: AsyncIterator<T>, signal?: AbortSignal): Promise<IteratorResult<T>> {
+/** The next item, or the signal's reason as soon as it is aborted, however long the source stays silent. */
+export function nextUnlessAborted<T>(source: AsyncIterator<T>, signal?: AbortSignal): Promise<IteratorResult<T>> {
   if (!signal) return source.next()
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)
