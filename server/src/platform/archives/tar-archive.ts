@@ -44,7 +44,7 @@ export async function extractTar(
   try {
     for await (const entry of archive) {
       if (++count > entries) throw new ArchiveError('too_many_entries', `The archive has more than ${entries} entries`)
-      const path = await unpack(target, entry.header, entry)
+      const path = await unpack(target, entry.header, entry as AsyncIterable<Buffer>)
       entry.resume()
       onEntry?.(path, entry.header.size ?? 0)
     }
