@@ -30,7 +30,11 @@ export interface DatabaseOptions {
   onFatal?: (error: Error) => void
 }
 
-const embeddedName = 'platform'
+/** Folder of the embedded server within the data folder of an instance. */
+export const databaseFolderName = 'database'
+
+/** Name of the platform's database on the embedded server. */
+export const embeddedName = 'platform'
 
 /** The two addresses of one database: of the owner of the tables, and of the role that the server works as. */
 export interface DatabaseUrls {

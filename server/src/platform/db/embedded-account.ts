@@ -1,5 +1,6 @@
 import { type SpawnOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { userInfo } from 'node:os'
 
 /** The user that PostgreSQL runs as when we are root, which it refuses to be: `nobody` on every common Linux. */
 const nobodyId = 65534
@@ -46,18 +47,28 @@ function prefixed(prefix: string[], extra: SpawnOptions = {}) {
   }
 }
 
+/** `initdb` refuses a user without an entry in the user database, as containers with arbitrary user ids have. */
+function hasName(): boolean {
+  try {
+    return userInfo().username !== ''
+  } catch {
+    return false
+  }
+}
+
 /**
- * Chooses the account: ourselves; as root a user namespace, in which files stay ours and a 0700 home stays reachable;
- * as root without user namespaces (many containers) the account `nobody`.
+ * Chooses the account: ourselves; as root, or as a user without a name, a user namespace, in which files stay ours and
+ * a 0700 home stays reachable; as root without user namespaces (many containers) the account `nobody`.
  */
 export async function choosePostgresAccount(): Promise<PostgresAccount> {
   const prefix = await deathSignalPrefix()
-  if (process.getuid?.() !== 0) return { kind: 'own', command: prefixed(prefix) }
-  const unshare = ['unshare', '--user', `--map-user=${nobodyId}`, `--map-group=${nobodyId}`]
-  if (await succeeds(plain('unshare', [...unshare.slice(1), 'id', '-u']))) {
-    return { kind: 'user-namespace', command: prefixed([...unshare, ...prefix]) }
+  const isRoot = process.getuid?.() === 0
+  if (!isRoot && hasName()) return { kind: 'own', command: prefixed(prefix) }
+  const mapping = ['--user', `--map-user=${nobodyId}`, `--map-group=${nobodyId}`]
+  if (await succeeds(plain('unshare', [...mapping, 'id', '-u']))) {
+    return { kind: 'user-namespace', command: prefixed(['unshare', ...mapping, ...prefix]) }
   }
-  return nobodyAccount(prefix)
+  return isRoot ? nobodyAccount(prefix) : { kind: 'own', command: prefixed(prefix) }
 }
 
 /** The last resort as root: a real change of user, for which the files must be owned by that user. */

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chown, mkdir, realpath } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, realpath } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
@@ -43,11 +43,17 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>
 }
 
-interface Installation {
+/** Where the parts of an embedded server lie, and as whom it runs. */
+export interface EmbeddedLocation {
   account: PostgresAccount
+  /** The data folder, or the one that stands in for it. */
   folder: string
+  /** Folder of PostgreSQL's own files. */
   cluster: string
   socketFolder: string
+}
+
+interface Installation extends EmbeddedLocation {
   binFolder: string
   version: string
   settings: Record<string, string>
@@ -105,36 +111,40 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
-async function install(options: EmbeddedPostgresOptions): Promise<Installation> {
+/** Finds, and where needed makes, the folders of the server whose data lies in `folder`. */
+export async function locateEmbeddedPostgres(folder: string): Promise<EmbeddedLocation> {
   const account = await choosePostgresAccount()
-  await mkdir(options.folder, { recursive: true, mode: 0o700 })
-  const folder = await reachableFolder(await realpath(options.folder), account)
-  const { binFolder } = await preparePostgresBinaries(account.owner ? '/var/tmp' : folder, account.owner !== undefined)
-  const socketFolder = socketFolderOf(folder)
-  await ensurePrivateFolder(socketFolder, account.owner)
-  const version = await programVersion(account, binFolder)
-  const settings = { ...defaultSettings, unix_socket_directories: socketFolder, ...options.settings }
-  return {
-    account,
-    folder,
-    cluster: join(folder, 'cluster'),
-    socketFolder,
-    binFolder,
-    version,
-    settings,
-    log: options.log,
-  }
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const reachable = await reachableFolder(await realpath(folder), account)
+  return { account, folder: reachable, cluster: join(reachable, 'cluster'), socketFolder: socketFolderOf(reachable) }
 }
 
 /** The folder itself, or a stand-in under /var/lib when the account that PostgreSQL runs as cannot reach it. */
 async function reachableFolder(folder: string, account: PostgresAccount): Promise<string> {
   const { owner } = account
   if (!owner) return folder
-  await chown(folder, owner.uid, owner.gid)
-  if (await succeeds(account.command('test', ['-w', folder]))) return folder
-  const standIn = privateFolderOf(folder, '/var/lib')
-  await ensurePrivateFolder(standIn, owner)
-  return realpath(standIn)
+  const reachable = await succeeds(account.command('test', ['-x', dirname(folder)]))
+  const own = reachable ? folder : privateFolderOf(folder, '/var/lib')
+  await ensurePrivateFolder(own, owner)
+  return realpath(own)
+}
+
+/** The server that another process runs on `folder` now, or null. */
+export async function findEmbeddedPostgres(folder: string): Promise<{ socketFolder: string; port: number } | null> {
+  const { folder: reachable, cluster, socketFolder } = await locateEmbeddedPostgres(folder)
+  const running = (await findOwner(reachable)) !== null && (await findPostmaster(cluster))?.status === 'ready'
+  return running ? { socketFolder, port } : null
+}
+
+async function install({ folder, settings, log }: EmbeddedPostgresOptions): Promise<Installation> {
+  const location = await locateEmbeddedPostgres(folder)
+  const { account, socketFolder } = location
+  const copyFolder = account.owner ? '/var/tmp' : location.folder
+  const { binFolder } = await preparePostgresBinaries(copyFolder, account.owner !== undefined)
+  await ensurePrivateFolder(socketFolder, account.owner)
+  const version = await programVersion(account, binFolder)
+  const effective = { ...defaultSettings, unix_socket_directories: socketFolder, ...settings }
+  return { ...location, binFolder, version, settings: effective, log }
 }
 
 /** Takes the folder over from a process that is gone, whose server may still be shutting down. */
