@@ -70,7 +70,11 @@ export function createEngine(model: Model, options: EngineOptions, metrics: Metr
       const samples = batch.map((item) => ownMemory(item.sample))
       const logits = await pool.run(samples, [...new Set(samples.map((sample) => sample.buffer as ArrayBuffer))])
       const size = model.classes.length
-      for (const [index, item] of batch.entries()) item.resolve(logits.subarray(index * size, (index + 1) * size))
+      for (const [index, item] of batch.entries()) {
+        const row = logits.subarray(index * size, (index + 1) * size)
+        if (row.every(Number.isFinite)) item.resolve(row)
+        else item.reject(new Fault(500, 'the model answered values that are not finite numbers'))
+      }
     } catch (error) {
       const fault =
         error instanceof ThreadLost

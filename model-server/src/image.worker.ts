@@ -3,7 +3,6 @@ import sharp from 'sharp'
 import { resampleBilinear } from './resample.ts'
 import { serveTasks } from './thread-tasks.ts'
 
-/** @source settings given by `image-decoder.ts` */
 const { width, height, maxImagePixels } = workerData as { width: number; height: number; maxImagePixels: number }
 
 // The bytes come from strangers: only decoders of pixel formats may see them, no SVG, PDF or ImageMagick.
@@ -13,6 +12,11 @@ sharp.unblock({ operation: decoders })
 sharp.concurrency(1)
 sharp.cache(false)
 
+/*
+ * Orientation is applied; colour profiles and alpha are ignored, as Pillow's convert('RGB') does, so that JPEG, PNG,
+ * WebP, GIF and TIFF give Pillow's pixels bit for bit. AVIF and CMYK differ by their converters, and 16-bit grey is
+ * scaled to 8 bits where Pillow clips it.
+ */
 serveTasks<Uint8Array, Uint8Array>(async (encoded) => {
   const image = sharp(encoded, { limitInputPixels: maxImagePixels, autoOrient: true, ignoreIcc: true, failOn: 'error' })
   const { data, info } = await image.removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toUint8Array()

@@ -146,7 +146,7 @@ describe('POST /v2/models/{model}/infer', () => {
       [{ inputs: [{ ...tensor(), datatype: 'FP64' }] }, 'FP32'],
       [{ inputs: [{ ...tensor(), shape: [1, 3, 8, 6] }] }, 'must be [n, 3, 6, 8], got [1,3,8,6]'],
       [{ inputs: [{ ...tensor(), shape: [2, 3, 6, 8] }] }, 'holds 144 values, its shape 288'],
-      [{ inputs: [{ ...tensor(), shape: [-1, 3, 6, 8] }] }, 'shape must be a list of sizes'],
+      [{ inputs: [{ ...tensor(), shape: [-1, 3, 6, 8] }] }, 'shape must be a list of at most four sizes'],
       [{ inputs: [{ ...tensor(), shape: [0, 3, 6, 8], data: [] }] }, 'holds no instance'],
       [{ inputs: [{ ...tensor(), data: [...tensor().data.slice(1), 'x'] }] }, 'value 143 is not a finite'],
       [{ inputs: [tensor()], outputs: [{ name: 'boxes' }] }, 'outputs[0].name must be one of'],
@@ -160,6 +160,34 @@ describe('POST /v2/models/{model}/infer', () => {
       const response = await server.postJson(inferPath, body)
       expect(response.status, message).toBe(400)
       expect(((await response.json()) as { error: string }).error).toContain(message)
+    }
+  })
+
+  test('400 for data nested deeper than any tensor: it must not exhaust the stack', async () => {
+    const data = '['.repeat(50_000) + ']'.repeat(50_000)
+    const input = JSON.stringify({ ...tensor(), data: 0 }).replace('"data":0', `"data":${data}`)
+    const response = await server.post(inferPath, 'application/json', `{"inputs":[${input}]}`)
+    expect([response.status, await response.json()]).toEqual([
+      400,
+      { error: 'inputs[0].data holds 1 values, its shape 144' },
+    ])
+  })
+
+  test('500 for an image whose answer is not finite; the one beside it in the batch is answered', async () => {
+    const graph = probeGraph()
+    for (const [index, weight] of graph.initializers[0]!.data.entries()) graph.initializers[0]!.data[index] = weight * 4
+    const strong = await startServer(await writeModelFolder(graph, probeClasses))
+    try {
+      const huge = { ...tensor(), data: new Array(144).fill(3e38) }
+      const path = '/v2/models/model/infer'
+      const [refused, answered] = await Promise.all([
+        strong.postJson(path, { inputs: [huge] }),
+        strong.postJson(path, { inputs: [tensor()] }),
+      ])
+      expect([refused.status, answered.status]).toEqual([500, 200])
+      expect(await refused.json()).toEqual({ error: 'the model answered values that are not finite numbers' })
+    } finally {
+      await strong.stop()
     }
   })
 })

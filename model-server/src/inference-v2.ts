@@ -83,8 +83,8 @@ function readInput(input: unknown, binary: Buffer): InputTensor {
   const where = 'inputs[0]'
   if (!isRecord(input)) throw badRequest(`${where} must be a tensor`)
   const { name, datatype, shape, parameters } = input
-  if (!Array.isArray(shape) || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
-    throw badRequest(`${where}.shape must be a list of sizes`)
+  if (!Array.isArray(shape) || shape.length > 4 || !shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
+    throw badRequest(`${where}.shape must be a list of at most four sizes`)
   }
   const binarySize = isRecord(parameters) ? parameters.binary_data_size : undefined
   if ((binarySize ?? 0) !== binary.length) {
@@ -92,7 +92,7 @@ function readInput(input: unknown, binary: Buffer): InputTensor {
   }
   if (binarySize !== undefined) return { where, name, datatype, shape, data: binary }
   if (!Array.isArray(input.data)) throw badRequest(`${where}.data must be a list`)
-  return { where: `${where}.data`, name, datatype, shape, data: input.data.flat(Number.POSITIVE_INFINITY) }
+  return { where: `${where}.data`, name, datatype, shape, data: input.data.flat(shape.length) }
 }
 
 function tensorSources(model: Model, { where, name, datatype, shape, data }: InputTensor): Source[] {
