@@ -17,7 +17,11 @@ const tasks = {
   start: [['node', 'server/src/main.ts']],
   'main-job': [['node', 'acceptance/main-job.ts']],
   test: [['vitest', 'run']],
-  check: [['biome', 'ci', '.'], ['tsc', '-p', '.'], ['node', 'server/src/generate.ts', '--check']],
+  check: [
+    ['biome', 'ci', '.'],
+    ['tsc', '-p', '.'],
+    ['node', 'server/src/generate.ts', '--check'],
+  ],
   format: [['biome', 'check', '--write', '.']],
   generate: [['node', 'server/src/generate.ts']],
   backup: [['node', 'server/src/backup.ts', 'backup']],
@@ -26,7 +30,9 @@ const tasks = {
 }
 
 function install() {
-  const wanted = createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex')
+  const wanted = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex')
   const have = existsSync(stamp) ? readFileSync(stamp, 'utf8') : ''
   if (have === wanted) return
   console.error('Installing the locked dependencies (the first time takes about a minute) …')

@@ -49,7 +49,8 @@ export class PlatformError extends Error {
   }
 }
 
-const thrower = (code: ErrorCode) => (message?: string, extras?: ErrorExtras) => new PlatformError(code, message, extras)
+const thrower = (code: ErrorCode) => (message?: string, extras?: ErrorExtras) =>
+  new PlatformError(code, message, extras)
 
 export const badRequest = thrower('bad_request')
 export const unauthorized = thrower('unauthorized')

@@ -60,3 +60,9 @@ export type WorkStatus =
       /** Why it ended: on its own, because it was asked, over a limit, or unknown (it vanished while nobody watched). */
       reason: 'exited' | 'stopped' | 'killed' | 'memory' | 'time' | 'lost'
     }
+
+declare module '../../platform/context.ts' {
+  interface Adapters {
+    compute: Compute
+  }
+}

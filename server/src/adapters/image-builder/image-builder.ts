@@ -37,7 +37,7 @@ export interface ImageBuildRequest {
   /** Further labels; the platform's own (`io.platform-mlops.*`, `org.opencontainers.image.*`) win over them. */
   labels?: Record<string, string>
   /** The serving builder variant that was chosen; each driver says which arguments it knows and refuses others. */
-  variant?: { tag: string; buildArgs: Record<string, string> }
+  variant?: { tag: string; buildArgs: Record<string, unknown> }
   signal?: AbortSignal
   /** Told of a share from 0 to 1 and what is happening; never falls. */
   progress?: (share: number, message: string) => void
@@ -60,4 +60,10 @@ export interface BuiltImage {
   layers: Descriptor[]
   /** What a client pulls in all: manifest, config and layers, in bytes. */
   sizeBytes: number
+}
+
+declare module '../../platform/context.ts' {
+  interface Adapters {
+    imageBuilder: ImageBuilder
+  }
 }

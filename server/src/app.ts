@@ -1,0 +1,20 @@
+import { identityFeature } from './features/identity/identity.feature.ts'
+import type { TokenSigner } from './features/identity/tokens.ts'
+import { systemFeature } from './features/system/system.feature.ts'
+import type { Feature } from './platform/feature.ts'
+import type { Operation } from './platform/http/operation.ts'
+import type { HttpMetrics } from './platform/metrics.ts'
+
+export interface AppParts {
+  signer: TokenSigner
+  metrics: HttpMetrics
+}
+
+/** The whole product on one screen, in the order of the documentation. */
+export function createFeatures({ signer, metrics }: AppParts): Feature[] {
+  const features: Feature[] = [identityFeature(signer), systemFeature(() => operationsOf(features), metrics)]
+  return features
+}
+
+export const operationsOf = (features: Feature[]): Operation[] =>
+  features.flatMap((feature) => feature.operations ?? [])

@@ -1,0 +1,48 @@
+import type { Database } from '../../platform/db/database.ts'
+import { transaction } from '../../platform/db/transaction.ts'
+import type { Authenticator, Login, PresentedToken } from '../../platform/http/credentials.ts'
+import { findLogin } from './identity.store.ts'
+import type { TokenSigner } from './tokens.ts'
+
+/**
+ * Proves logins: the token must be ours, its session must not be ended, its user must be active, each looked at on
+ * every request. @source contract B2.5–B2.6
+ */
+export function sessionAuthenticator(db: Database, signer: TokenSigner): Authenticator {
+  return {
+    async authenticate(tokens, tenantCode) {
+      for (const presented of tokens) {
+        const login = await loginOf(db, signer, presented, tenantCode)
+        if (login) return login
+      }
+      return null
+    },
+  }
+}
+
+async function loginOf(
+  db: Database,
+  signer: TokenSigner,
+  presented: PresentedToken,
+  tenantCode: string | null,
+): Promise<Login | null> {
+  const token = await signer.verify(presented.token)
+  if (!token) return null
+  const row = await transaction(db, 'system', (tx) => findLogin(tx, token.sessionId, tenantCode))
+  if (!row || row.userId !== token.userId || !row.isActive) return null
+  if (row.expiresAt && row.expiresAt.getTime() <= Date.now()) return null
+  const mayKnow = row.tenantId !== null && (row.role !== null || row.isSuperuser)
+  return {
+    byCookie: presented.byCookie,
+    actor: {
+      userId: row.userId,
+      email: row.email,
+      fullName: row.fullName,
+      isSuperuser: row.isSuperuser,
+      sessionId: row.sessionId,
+    },
+    tenant: mayKnow
+      ? { id: row.tenantId!, code: row.tenantCode!, isActive: row.tenantIsActive!, role: row.role }
+      : null,
+  }
+}

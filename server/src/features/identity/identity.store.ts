@@ -1,0 +1,139 @@
+import { sql } from 'kysely'
+import type { Tx } from '../../platform/db/transaction.ts'
+import { newId } from '../../platform/ids.ts'
+
+export async function findUserByEmail(tx: Tx, email: string) {
+  return tx.selectFrom('users').selectAll().where(sql`lower(email)`, '=', email.trim().toLowerCase()).executeTakeFirst()
+}
+
+export async function findUser(tx: Tx, id: string) {
+  return tx.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+export type UserRow = NonNullable<Awaited<ReturnType<typeof findUser>>>
+
+export interface NewUser {
+  email: string
+  passwordHash: string
+  fullName?: string | null
+  isSuperuser?: boolean
+  isVerified?: boolean
+}
+
+/** Null when the address is taken. */
+export async function insertUser(tx: Tx, user: NewUser): Promise<UserRow | null> {
+  const row = await tx
+    .insertInto('users')
+    .values({ id: newId(), ...user, email: user.email.trim() })
+    .onConflict((oc) => oc.expression(sql`lower(email)`).doNothing())
+    .returningAll()
+    .executeTakeFirst()
+  return row ?? null
+}
+
+export interface UserChange {
+  email?: string
+  passwordHash?: string
+  fullName?: string | null
+  phone?: string | null
+  isActive?: boolean
+  isSuperuser?: boolean
+  isVerified?: boolean
+}
+
+export async function updateUser(tx: Tx, id: string, change: UserChange): Promise<UserRow> {
+  return tx
+    .updateTable('users')
+    .set({ ...change, updatedAt: sql`now()` })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+export async function deleteUser(tx: Tx, id: string): Promise<void> {
+  await tx.deleteFrom('users').where('id', '=', id).execute()
+}
+
+/** Locks the row of every active global administrator, so that two requests can't each remove "the other" last one. */
+export async function lockActiveSuperusers(tx: Tx): Promise<string[]> {
+  const rows = await tx
+    .selectFrom('users')
+    .select('id')
+    .where('isSuperuser', '=', true)
+    .where('isActive', '=', true)
+    .orderBy('id')
+    .forUpdate()
+    .execute()
+  return rows.map((row) => row.id)
+}
+
+export interface NewSession {
+  userId: string
+  expiresAt: Date | null
+  ip: string
+  userAgent: string | null
+}
+
+export async function insertSession(tx: Tx, session: NewSession): Promise<string> {
+  const id = newId()
+  await tx
+    .insertInto('sessions')
+    .values({ id, ...session })
+    .execute()
+  return id
+}
+
+export async function deleteSession(tx: Tx, id: string): Promise<void> {
+  await tx.deleteFrom('sessions').where('id', '=', id).execute()
+}
+
+/** Ends every login of a user but the one that is kept. */
+export async function deleteSessionsOf(tx: Tx, userId: string, keep: string | null = null): Promise<void> {
+  let query = tx.deleteFrom('sessions').where('userId', '=', userId)
+  if (keep) query = query.where('id', '!=', keep)
+  await query.execute()
+}
+
+/** Everything a request has to know about its caller, in one round trip. */
+export async function findLogin(tx: Tx, sessionId: string, tenantCode: string | null) {
+  return tx
+    .selectFrom('sessions as s')
+    .innerJoin('users as u', 'u.id', 's.userId')
+    .leftJoin('tenants as t', (join) => join.on('t.code', '=', tenantCode))
+    .leftJoin('memberships as m', (join) => join.onRef('m.tenantId', '=', 't.id').onRef('m.userId', '=', 'u.id'))
+    .select([
+      's.id as sessionId',
+      's.expiresAt',
+      'u.id as userId',
+      'u.email',
+      'u.fullName',
+      'u.isSuperuser',
+      'u.isActive',
+    ])
+    .select(['t.id as tenantId', 't.code as tenantCode', 't.isActive as tenantIsActive', 'm.role'])
+    .where('s.id', '=', sessionId)
+    .executeTakeFirst()
+}
+
+/** Counts a failed login and returns how many there were in the window, which lasts a minute from its first. */
+export async function countFailure(tx: Tx, key: string): Promise<void> {
+  await sql`
+    insert into login_attempts (key, window_ends_at, failures) values (${key}, now() + interval '1 minute', 1)
+    on conflict (key) do update set
+      failures = case when login_attempts.window_ends_at < now() then 1 else login_attempts.failures + 1 end,
+      window_ends_at = case when login_attempts.window_ends_at < now() then excluded.window_ends_at else login_attempts.window_ends_at end`.execute(
+    tx,
+  )
+}
+
+/** Failures in the current window and the seconds until it ends. */
+export async function findFailures(tx: Tx, key: string): Promise<{ failures: number; seconds: number }> {
+  const result = await sql<{ failures: number; seconds: number }>`
+    select failures, ceil(extract(epoch from window_ends_at - now()))::int as seconds
+    from login_attempts where key = ${key} and window_ends_at > now()`.execute(tx)
+  return result.rows[0] ?? { failures: 0, seconds: 0 }
+}
+
+export async function forgetFailures(tx: Tx, key: string): Promise<void> {
+  await sql`delete from login_attempts where key = ${key} or window_ends_at < now() - interval '1 hour'`.execute(tx)
+}

@@ -1,0 +1,72 @@
+import { audited } from '../../platform/audit.ts'
+import type { AnonymousCtx, UserCtx } from '../../platform/context.ts'
+import { badRequest, tooManyRequests } from '../../platform/errors.ts'
+import { read, transaction } from '../../platform/transaction.ts'
+import {
+  countFailure,
+  deleteSession,
+  findFailures,
+  findUserByEmail,
+  forgetFailures,
+  insertSession,
+} from './identity.store.ts'
+import { verifyPassword } from './passwords.ts'
+import type { TokenSigner } from './tokens.ts'
+
+// @source contract B2.2
+const failuresPerMinute = 10
+
+export interface LoginRequest {
+  username: string
+  password: string
+  userAgent: string | null
+}
+
+/**
+ * Checks e-mail and password and opens a session. One answer for every kind of failure; more than ten failures a
+ * minute for the account from an address are put off. Returns the token.
+ * @source contract B2.1–B2.3
+ */
+export async function logIn(
+  ctx: AnonymousCtx,
+  signer: TokenSigner,
+  login: LoginRequest,
+): Promise<{ token: string; lifetimeSeconds: number }> {
+  const key = `${login.username.trim().toLowerCase()}|${ctx.ip}`
+  const { user, throttle } = await read(ctx, async (tx) => ({
+    throttle: await findFailures(tx, key),
+    user: await findUserByEmail(tx, login.username),
+  }))
+  if (throttle.failures >= failuresPerMinute) {
+    throw tooManyRequests('Too many failed logins; try again in a minute.', {
+      headers: { 'retry-after': String(throttle.seconds) },
+    })
+  }
+  const right = await verifyPassword(user?.passwordHash ?? null, login.password)
+  if (!right || !user?.isActive) {
+    await read(ctx, (tx) => countFailure(tx, key))
+    throw badRequest('The e-mail address or the password is wrong.', { detail: 'LOGIN_BAD_CREDENTIALS' })
+  }
+  const lifetimeSeconds = ctx.config.authTokenLifetime
+  const expiresAt = lifetimeSeconds > 0 ? new Date(ctx.clock.now().getTime() + lifetimeSeconds * 1000) : null
+  audited(ctx, user.email)
+  const sessionId = await transaction(ctx, async (tx) => {
+    await forgetFailures(tx, key)
+    return insertSession(tx, {
+      userId: user.id,
+      expiresAt,
+      ip: ctx.ip,
+      userAgent: login.userAgent?.slice(0, 300) ?? null,
+    })
+  })
+  return { token: await signer.sign({ userId: user.id, sessionId, expiresAt }), lifetimeSeconds }
+}
+
+/** Ends the login of this request at once, wherever its token is. */
+export async function logOut(ctx: UserCtx): Promise<void> {
+  const { sessionId } = ctx.actor
+  audited(ctx, ctx.actor.email)
+  await transaction(ctx, async (tx) => {
+    if (sessionId) await deleteSession(tx, sessionId)
+  })
+}

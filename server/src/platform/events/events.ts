@@ -1,0 +1,76 @@
+import { sql } from 'kysely'
+import type { Client, Notification } from 'pg'
+import type { Database } from '../db/database.ts'
+import type { Tx } from '../db/transaction.ts'
+import type { Log } from '../log.ts'
+
+/** PostgreSQL refuses a payload of 8,000 bytes. @source PostgreSQL 18 documentation, NOTIFY */
+const largestPayloadBytes = 7900
+const pgChannel = 'platform_events'
+
+export interface PublishedEvent {
+  channel: string
+  name: string
+  data: unknown
+}
+
+/** Receives events of every process of this installation and hands them to the streams of this one. */
+export interface EventHub {
+  subscribe(channel: string, listener: (event: PublishedEvent) => void): () => void
+  close(): Promise<void>
+}
+
+/**
+ * Announces a change to everybody who watches the channel, when (and only if) the transaction commits.
+ * The payload says what changed, thinly; a longer one than 7.9 kB is a mistake of the caller and throws.
+ * @source service §6.5, house.md §4
+ */
+export async function publish(tx: Tx, channel: string, name: string, data: unknown): Promise<void> {
+  const payload = JSON.stringify([channel, name, data])
+  if (Buffer.byteLength(payload) > largestPayloadBytes) throw new Error(`event ${name} on ${channel} is too long`)
+  await sql`select pg_notify(${pgChannel}, ${payload})`.execute(tx)
+}
+
+/** Listens with a connection of its own and reconnects for as long as it is open. */
+export async function openEventHub(db: Database, log: Log): Promise<EventHub> {
+  const listeners = new Map<string, Set<(event: PublishedEvent) => void>>()
+  let client: Client | null = null
+  let closed = false
+
+  const receive = (message: Notification) => {
+    const [channel, name, data] = JSON.parse(message.payload ?? '[]') as [string, string, unknown]
+    for (const listener of [...(listeners.get(channel) ?? [])]) listener({ channel, name, data })
+  }
+  const connect = async () => {
+    client = await db.listenConnection()
+    client.on('notification', receive)
+    client.once('end', () => void reconnect())
+    await client.query(`listen ${pgChannel}`)
+  }
+  const reconnect = async () => {
+    while (!closed) {
+      try {
+        return await connect()
+      } catch (error) {
+        log.warn({ err: error }, 'events: the listening connection is down; trying again')
+        await new Promise((resolve) => setTimeout(resolve, 500))
+      }
+    }
+  }
+  await connect()
+
+  return {
+    subscribe(channel, listener) {
+      const set = listeners.get(channel) ?? new Set()
+      listeners.set(channel, set.add(listener))
+      return () => {
+        set.delete(listener)
+        if (set.size === 0) listeners.delete(channel)
+      }
+    },
+    async close() {
+      closed = true
+      await client?.end()
+    },
+  }
+}

@@ -1,0 +1,62 @@
+import type { Readable } from 'node:stream'
+import type { FastifyRequest } from 'fastify'
+import type { BlobStore, ByteRange } from '../blobs/blob-store.ts'
+import { rangeNotSatisfiable } from '../errors.ts'
+import { Answer, contentDisposition } from './answer.ts'
+
+export interface Content {
+  digest: string
+  size: number
+  contentType: string
+  filename?: string
+  download?: boolean
+}
+
+/**
+ * Stored bytes as an answer: conditional, by range, without sniffing, and harmless when opened in a browser.
+ * Throws `range_not_satisfiable` with `Content-Range: bytes * / size`.
+ * @source contract B5.9, RFC 9110 §13–14
+ */
+export async function contentAnswer(blobs: BlobStore, request: FastifyRequest, content: Content): Promise<Answer> {
+  const etag = `"${content.digest.replace('sha256:', '')}"`
+  const headers: Record<string, string> = {
+    etag,
+    'accept-ranges': 'bytes',
+    'x-content-type-options': 'nosniff',
+    'cache-control': 'private, no-cache',
+    'content-type': content.contentType,
+  }
+  if (/html|svg|xml/.test(content.contentType)) headers['content-security-policy'] = 'sandbox'
+  if (content.filename)
+    headers['content-disposition'] = contentDisposition(content.download ? 'attachment' : 'inline', content.filename)
+  if (matchesEtag(request.headers['if-none-match'], etag)) return new Answer({ status: 304, headers })
+
+  const range = requestedRange(request, etag, content.size)
+  headers['content-length'] = String(range ? range.end - range.start + 1 : content.size)
+  if (range) headers['content-range'] = `bytes ${range.start}-${range.end}/${content.size}`
+  const body: Readable | null = request.method === 'HEAD' ? null : await blobs.open(content.digest, range ?? undefined)
+  return new Answer({ status: range ? 206 : 200, headers, body })
+}
+
+/** `If-None-Match` against one strong validator. */
+export function matchesEtag(header: string | undefined, etag: string): boolean {
+  if (!header) return false
+  if (header.trim() === '*') return true
+  return header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '') === etag)
+}
+
+/** The one range to send, or null for the whole: several ranges and unknown units are answered whole. */
+export function requestedRange(request: FastifyRequest, etag: string, size: number): ByteRange | null {
+  const header = request.headers.range
+  const condition = request.headers['if-range']
+  if (!header || (condition && condition !== etag)) return null
+  const match = /^bytes=(\d*)-(\d*)$/.exec(header.trim())
+  if (!match || (match[1] === '' && match[2] === '')) return null
+  const [first, last] = [match[1]!, match[2]!]
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first)
+  const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1)
+  if (start > end || start >= size || (first === '' && Number(last) === 0)) {
+    throw rangeNotSatisfiable(undefined, { headers: { 'content-range': `bytes */${size}` }, detail: { size } })
+  }
+  return { start, end }
+}

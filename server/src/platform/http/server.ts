@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { writeAudit } from '../audit.ts'
+import type { Services } from '../context.ts'
+import { PlatformError } from '../errors.ts'
+import type { HttpMetrics } from '../metrics.ts'
+import { transaction } from '../transaction.ts'
+import { Answer } from './answer.ts'
+import { takeBodies } from './bodies.ts'
+import { matchesEtag } from './content.ts'
+import type { Authenticator } from './credentials.ts'
+import { publicError, sendError } from './envelope.ts'
+import { jsonEtag } from './etag.ts'
+import { EventStream, sendEventStream } from './event-stream.ts'
+import { passGate } from './gate.ts'
+import { type BodyKind, isRawContent, type Operation } from './operation.ts'
+import { greedyParameter, pathPattern, routerPath } from './paths.ts'
+import { dropEmpty, normaliseBooleans, validator } from './validation.ts'
+
+export interface HttpOptions {
+  services: Services
+  operations: Operation[]
+  authenticator: Authenticator
+  metrics: HttpMetrics
+  /** Turns an undeclared status or shape of an answer into a 500: for the tests. Otherwise it is only logged. */
+  strict?: boolean
+}
+
+const requestIdHeader = /^[\w.-]{1,64}$/
+
+/** The web server with every operation; it does not listen yet. @source house.md §4, contract B1 */
+export async function buildServer(options: HttpOptions): Promise<FastifyInstance> {
+  const { services, operations } = options
+  const closing = new AbortController()
+  const app = Fastify({
+    loggerInstance: services.log as FastifyBaseLogger,
+    disableRequestLogging: true,
+    trustProxy: services.config.trustProxy,
+    requestIdHeader: false,
+    genReqId: (raw) => {
+      const given = raw.headers['x-request-id']
+      return typeof given === 'string' && requestIdHeader.test(given) ? given : randomUUID()
+    },
+    bodyLimit: 1 << 20,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 512, ignoreTrailingSlash: false },
+  })
+  app.setValidatorCompiler(() => () => true)
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
+  app.decorateRequest('ctx', null)
+  app.decorateRequest('deniedCtx', null)
+  app.addHook('onRequest', async (request, reply) => {
+    void reply.header('x-request-id', request.id)
+  })
+  app.addHook('onResponse', async (request, reply) => observe(options.metrics, request, reply))
+  app.addHook('preClose', async () => closing.abort())
+  app.setErrorHandler((error, request, reply) => sendError(request, reply, error))
+  app.setNotFoundHandler(notFoundHandler(operations))
+
+  const kinds = [...new Set(operations.map((o) => o.bodyKind))] as (BodyKind | 'none')[]
+  for (const kind of kinds) {
+    // biome-ignore lint/nursery/noMisusedPromises: Fastify awaits what a plugin returns
+    await app.register(async (scope) => {
+      await takeBodies(scope, kind, services.config.maxUploadBytes)
+      for (const operation of operations) {
+        if (operation.bodyKind === kind) addRoute(scope, operation, options, closing.signal)
+      }
+    })
+  }
+  return app
+}
+
+function addRoute(scope: FastifyInstance, operation: Operation, options: HttpOptions, closing: AbortSignal): void {
+  const { services, authenticator } = options
+  const greedy = greedyParameter(operation.path)
+  const checkParams = validator('path', operation.params)
+  const checkQuery = operation.query && validator('query', operation.query)
+  const checkBody =
+    operation.body && operation.bodyKind !== 'stream' && operation.bodyKind !== 'multipart'
+      ? validator('body', operation.body)
+      : null
+  const checkAnswer = answerCheck(operation, options)
+
+  scope.route({
+    method: operation.method,
+    url: routerPath(operation.path),
+    config: { operationId: operation.id },
+    onRequest: async (request) => {
+      request.ctx = await passGate(services, authenticator, operation, request)
+    },
+    preValidation: async (request) => {
+      const params = request.params as Record<string, unknown>
+      if (greedy) {
+        params[greedy] = params['*']
+        delete params['*']
+      }
+      checkParams(params)
+      const query = dropEmpty(request.query as Record<string, unknown>)
+      if (operation.query) normaliseBooleans(query, operation.query)
+      checkQuery?.(query)
+      request.query = query
+      checkBody?.(request.body)
+    },
+    handler: async (request, reply) => {
+      const ctx = request.ctx!
+      const gone = new AbortController()
+      request.raw.once('close', () => request.raw.readableAborted && gone.abort())
+      reply.raw.once('close', () => reply.raw.writableFinished || gone.abort())
+      const { params, query, body } = request
+      const result = await operation.handler(ctx, { params, query, body, request, signal: gone.signal })
+      if (ctx.audit && !ctx.audit.written) await transaction(ctx, (tx) => writeAudit(tx, ctx, 'success'))
+      if (result instanceof EventStream) {
+        const stillAllowed = () => passGate(services, authenticator, operation, request).then(() => true)
+        sendEventStream(request, reply, result, services.events, stillAllowed, closing)
+        return reply
+      }
+      return sendResult(operation, request, reply, result, checkAnswer)
+    },
+    errorHandler: async (error, request, reply) => {
+      const known = publicError(error)
+      if (request.deniedCtx) await auditDenial(request)
+      if (options.strict && !declaresError(operation, known.status)) {
+        const message = `${operation.id} answers ${known.status} without declaring it: ${known.message}`
+        return sendError(request, reply, new PlatformError('internal_error', message, { cause: error }))
+      }
+      if (!declaresError(operation, known.status))
+        request.log.error({ operation: operation.id, status: known.status }, 'undeclared status')
+      sendError(request, reply, error)
+    },
+  })
+}
+
+function sendResult(
+  operation: Operation,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  result: unknown,
+  checkAnswer: (status: number, body: unknown) => void,
+): FastifyReply {
+  const answer = result instanceof Answer ? result : null
+  const status = answer?.status ?? operation.success
+  const body = answer ? answer.body : result
+  void reply.code(status)
+  if (answer) void reply.headers(answer.headers)
+  if (answer && (body === null || typeof body === 'string' || Buffer.isBuffer(body) || isStream(body)))
+    return reply.send(body ?? undefined)
+  checkAnswer(status, body)
+  if (status === 204 || operation.responses[status] === null) return reply.send()
+  if (!answer?.headers['cache-control'])
+    void reply.header('cache-control', operation.etag ? 'private, no-cache' : 'no-store')
+  void reply.type('application/json; charset=utf-8')
+  const text = JSON.stringify(body)
+  if (operation.etag) {
+    const etag = jsonEtag(text)
+    void reply.header('etag', etag)
+    if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
+  }
+  return reply.send(text)
+}
+
+const isStream = (body: unknown): boolean => typeof (body as { pipe?: unknown } | null)?.pipe === 'function'
+
+/** In the tests an answer that does not fit its declared schema is a failure, and so is one that says more. */
+function answerCheck(operation: Operation, options: HttpOptions): (status: number, body: unknown) => void {
+  if (!options.strict) return () => undefined
+  const checks = new Map(
+    Object.entries(operation.responses).flatMap(([status, schema]) =>
+      schema && !isRawContent(schema) ? [[Number(status), validator('body', closed(schema))] as const] : [],
+    ),
+  )
+  return (status, body) => {
+    if (!(status in operation.responses)) throw new Error(`${operation.id} answers ${status} without declaring it`)
+    try {
+      checks.get(status)?.(JSON.parse(JSON.stringify(body ?? null)))
+    } catch (error) {
+      throw new Error(`${operation.id} answers another shape than it declares: ${(error as Error).message}`)
+    }
+  }
+}
+
+/** The schema with every described object closed to further keys. */
+function closed<T>(schema: T): T {
+  if (Array.isArray(schema)) return schema.map(closed) as T
+  if (typeof schema !== 'object' || schema === null) return schema
+  const copy = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [
+      key,
+      key === 'default' || key === 'examples' ? value : closed(value),
+    ]),
+  )
+  if (copy.type === 'object' && copy.properties && !('additionalProperties' in copy)) copy.additionalProperties = false
+  return copy as T
+}
+
+/** Statuses that follow from access and input need no declaration. @source contract A */
+export function declaresError(operation: Operation, status: number): boolean {
+  return status in operation.errors || status in impliedErrors(operation) || status >= 500
+}
+
+export function impliedErrors(operation: Operation): Record<number, string> {
+  const { access } = operation
+  const errors: Record<number, string> = {}
+  if (access.level !== 'none') errors[401] = 'No valid credential, or an inactive user.'
+  if (access.level === 'tenant') {
+    errors[400] = 'No tenant chosen, or an unknown sort key (detail.allowed).'
+    errors[403] = `The role lacks ${access.permission}.`
+    errors[404] = 'No such tenant or resource for the caller.'
+  }
+  if (access.level === 'superuser') {
+    errors[403] = 'Not a global administrator.'
+    if (operation.path.includes('{')) errors[404] = 'No such resource.'
+  }
+  if (access.level === 'session' && operation.method !== 'GET') errors[403] = 'The request came from another origin.'
+  if (operation.query && 'sort' in (operation.query.properties ?? {}))
+    errors[400] ??= 'Unknown sort key (detail.allowed).'
+  if (operation.body || operation.bodyKind !== 'none' || operation.query || operation.path.includes('{')) {
+    errors[422] = 'The request does not fit the description; detail names the fields.'
+  }
+  if (operation.body && operation.bodyKind === 'json') {
+    errors[413] = 'The body is larger than 1 MiB.'
+    errors[415] = 'The body is not application/json.'
+  }
+  if (operation.etag) errors[304] = 'Not changed.'
+  return errors
+}
+
+async function auditDenial(request: FastifyRequest): Promise<void> {
+  const ctx = request.deniedCtx!
+  if (!ctx.audit) return
+  ctx.audit.detail = { path: request.url.split('?')[0] }
+  try {
+    await transaction({ ...ctx, audit: null } as never, (tx) => writeAudit(tx, ctx, 'denied'))
+  } catch (error) {
+    request.log.error({ err: error }, 'a denial could not be audited')
+  }
+}
+
+function notFoundHandler(operations: Operation[]) {
+  const patterns = operations.map((o) => ({ pattern: pathPattern(o.path), method: o.method }))
+  return (request: FastifyRequest, reply: FastifyReply) => {
+    const path = request.url.split('?')[0]!
+    const allowed = [...new Set(patterns.filter((p) => p.pattern.test(path)).map((p) => p.method))]
+    if (allowed.length === 0)
+      return sendError(request, reply, new PlatformError('not_found', 'There is nothing at this address.'))
+    const headers = { allow: [...allowed, ...(allowed.includes('GET') ? ['HEAD'] : [])].join(', ') }
+    sendError(request, reply, new PlatformError('method_not_allowed', undefined, { headers }))
+  }
+}
+
+function observe(metrics: HttpMetrics, request: FastifyRequest, reply: FastifyReply): void {
+  const operation = request.routeOptions.config.operationId ?? 'none'
+  metrics.observe(operation, request.method, reply.statusCode, reply.elapsedTime / 1000)
+  request.log.info(
+    {
+      method: request.method,
+      path: request.url.split('?')[0],
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 10) / 10,
+      operation,
+    },
+    'request',
+  )
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    operationId?: string
+  }
+}
