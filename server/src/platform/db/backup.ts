@@ -6,7 +6,8 @@ import { type BackupArchive, createBackupArchive } from './backup-archive.ts'
 import { holdBlobs } from './backup-lock.ts'
 import { streamBaseBackup } from './base-backup.ts'
 import { type DatabaseUrls, databaseFolderName, embeddedName, embeddedUrls } from './database.ts'
-import { type DatabaseLog, findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import { findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import type { DatabaseLog } from './embedded-server.ts'
 
 const chunkSizeBytes = 262_144
 

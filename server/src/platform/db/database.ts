@@ -3,7 +3,8 @@ import pg from 'pg'
 import { applicationRole, assertBound } from './application-role.ts'
 import { columnTypes } from './column-types.ts'
 import type { DB } from './database.generated.ts'
-import { type DatabaseLog, type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import type { DatabaseLog } from './embedded-server.ts'
 import { migrate } from './migrations.ts'
 
 export interface Database {

@@ -107,6 +107,12 @@ export async function ensureCluster(folder: string, cluster: string, options: In
   await rename(temporary, cluster)
 }
 
+/** The process that the cluster's lock file names, which may be long gone; 0 when there is none. */
+export async function lockHolder(cluster: string): Promise<number> {
+  const content = await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')
+  return Number.parseInt(content, 10) || 0
+}
+
 /** What `postmaster.pid` says, or null when no server runs on the cluster. */
 export async function findPostmaster(cluster: string): Promise<Postmaster | null> {
   const content = await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => undefined)

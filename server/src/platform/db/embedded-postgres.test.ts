@@ -87,6 +87,32 @@ describe('startEmbeddedPostgres()', () => {
     expect(await readdir(folder)).not.toContain('initdb-killed')
   })
 
+  test('a lock file that names a live process of another kind does not keep the server from starting', async () => {
+    const first = await startEmbeddedPostgres({ folder, log, settings })
+    const lock = await readFile(join(folder, 'cluster/postmaster.pid'), 'utf8')
+    await first.stop()
+    const bystander = spawn('sleep', ['60'])
+    try {
+      await writeFile(join(folder, 'cluster/postmaster.pid'), lock.replace(/^\d+/, String(bystander.pid)))
+      const second = await startEmbeddedPostgres({ folder, log, settings })
+      expect(await query(second, 'select 1 as alive')).toEqual([{ alive: 1 }])
+      await second.stop()
+      expect(bystander.exitCode).toBeNull()
+    } finally {
+      bystander.kill()
+    }
+  })
+
+  test('stop() in the middle of a restart stops the new server too', async () => {
+    const server = await startEmbeddedPostgres({ folder, log, settings })
+    process.kill(server.pid, 'SIGKILL')
+    await sleep(20)
+    await server.stop()
+    await expect(query(server, 'select 1')).rejects.toThrow(/ENOENT|ECONNREFUSED/)
+    const next = await startEmbeddedPostgres({ folder, log, settings })
+    await next.stop()
+  })
+
   test('a server that dies is started again once; dying again soon is reported as fatal', async () => {
     const fatal: Error[] = []
     const server = await startEmbeddedPostgres({ folder, log, settings, onFatal: (error) => fatal.push(error) })
