@@ -1,7 +1,10 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { serviceUnavailable } from '../../../platform/errors.ts'
 import { diskFile, textFile } from './disk-file.ts'
 import type { LayerEntry } from './tar-stream.ts'
 
@@ -28,6 +31,26 @@ export async function baseLayerEntries(nodePath: string, nativeFiles: string[]):
     textFile('etc/group', `root:x:0:\nnonroot:x:${imageUser}:\n`),
     { kind: 'folder', path: 'tmp', mode: 0o1777 },
   ]
+}
+
+/** The Node program from this project's lockfile, or the one running now where there is none for this system. */
+export function pinnedNode(): string {
+  try {
+    const manifest = createRequire(import.meta.url).resolve(`node-linux-${process.arch}/package.json`)
+    return join(dirname(manifest), 'bin/node')
+  } catch {
+    return process.execPath
+  }
+}
+
+/** `v24.21.0`; refuses a Node that can't run the model server, whose sources are TypeScript. */
+export async function nodeVersion(nodePath: string): Promise<string> {
+  const { stdout } = await promisify(execFile)(nodePath, ['--version'], { env: {} })
+  const version = stdout.trim()
+  if (Number(/^v(\d+)\./.exec(version)?.[1] ?? 0) < 24) {
+    throw serviceUnavailable(`Serving images need Node 24 or newer; this platform runs on ${version}.`)
+  }
+  return version
 }
 
 /** The closure of shared libraries as the loader resolves it, with the loader, less the given files themselves. */

@@ -13,7 +13,11 @@ const architectures: Record<string, string> = { x64: 'amd64', arm64: 'arm64' }
  * named: the server looks for it beside itself, so the image also runs unpacked, below any folder.
  * @source OCI Image Specification 1.1 "Image Configuration", "Annotations"
  */
-export function imageConfig(request: ImageBuildRequest, layers: { layer: Layer; title: string }[]): Buffer {
+export function imageConfig(
+  request: ImageBuildRequest,
+  settings: string[],
+  layers: { layer: Layer; title: string }[],
+): Buffer {
   const { model } = request
   const created = model.createdAt.toISOString()
   return jsonBytes({
@@ -29,7 +33,7 @@ export function imageConfig(request: ImageBuildRequest, layers: { layer: Layer; 
         'PORT=8080',
         `MODEL_NAME=${model.name}`,
         `MODEL_VERSION=${model.version}`,
-        ...serverSettings(request.variant?.buildArgs ?? {}),
+        ...settings,
       ],
       Entrypoint: ['/usr/bin/node', '/srv/model-server/src/main.ts'],
       WorkingDir: '/srv',
@@ -50,17 +54,33 @@ export function imageManifest(config: Descriptor, layers: Layer[]): Buffer {
   })
 }
 
+/** What a builder variant may set: whole numbers that the model server reads from its environment. */
+const serverSettingNames = new Set([
+  'BATCH_WAIT_MS',
+  'MAX_BATCH',
+  'MAX_BODY_BYTES',
+  'MAX_IMAGE_PIXELS',
+  'MAX_INSTANCES',
+  'MAX_PENDING_IMAGES',
+  'SHUTDOWN_GRACE_MS',
+  'WORKERS',
+])
+
 /**
- * Build arguments become settings of the model server. Only its own prefix is taken: a NODE_OPTIONS or LD_PRELOAD
- * would let whoever writes a variant run code of their own in the serving process.
+ * Build arguments become settings of the model server. No other variable is taken: a NODE_OPTIONS or LD_PRELOAD would
+ * let whoever writes a variant run code of their own in the serving process.
+ * @returns `NAME=value` in order
  */
-function serverSettings(buildArgs: Record<string, string>): string[] {
-  const wrong = Object.keys(buildArgs).filter((name) => !/^MODEL_SERVER_[A-Z0-9_]+$/.test(name))
-  if (wrong.length > 0) {
-    const msg = 'only MODEL_SERVER_… settings can be given to an image built from layers'
-    throw invalid(wrong.map((name) => ({ loc: ['build_args', name], msg, type: 'value_error' })))
-  }
-  return Object.entries(sorted(buildArgs)).map(([name, value]) => `${name}=${value}`)
+export function serverSettings(buildArgs: Record<string, unknown>): string[] {
+  const faults = Object.entries(buildArgs).flatMap(([name, value]) => {
+    const known = serverSettingNames.has(name)
+    if (known && /^\d{1,15}$/.test(String(value))) return []
+    const msg = known ? 'must be a whole number' : `is none of ${[...serverSettingNames].join(', ')}`
+    return [{ loc: ['build_args', name], msg, type: 'value_error' }]
+  })
+  if (faults.length > 0) throw invalid(faults)
+  const settings = Object.entries(buildArgs).map(([name, value]) => `${name}=${value}`)
+  return settings.sort()
 }
 
 function platformLabels({ model, variant }: ImageBuildRequest, created: string): Record<string, string> {

@@ -1,9 +1,9 @@
 import { resolve } from 'node:path'
 import type { BlobStore } from '../../../platform/blobs/blob-store.ts'
 import { serviceUnavailable } from '../../../platform/errors.ts'
-import type { BuiltImage, Descriptor, ImageBuilder, ImageBuildRequest } from '../image-builder.ts'
-import { baseLayerEntries } from './base-layer.ts'
-import { configMediaType, imageConfig, imageManifest, manifestMediaType } from './image-config.ts'
+import type { Descriptor, ImageBuilder, ImageBuildRequest } from '../image-builder.ts'
+import { baseLayerEntries, nodeVersion, pinnedNode } from './base-layer.ts'
+import { configMediaType, imageConfig, imageManifest, manifestMediaType, serverSettings } from './image-config.ts'
 import { type Layer, writeLayer } from './layer-blob.ts'
 import { fingerprintOf, layerCache } from './layer-cache.ts'
 import { modelLayerEntries } from './model-layer.ts'
@@ -17,7 +17,7 @@ export interface LayersBuilderOptions {
   cacheFolder: string
   /** The `model-server` package, installed. */
   serverFolder?: string
-  /** The Node program that goes into images. */
+  /** The Node program that goes into images, 24 or newer; by default the one this project pins. */
   nodePath?: string
 }
 
@@ -37,65 +37,69 @@ const libraries = /\.(node|so(\.[\d.]+)?)$/
 export function layersImageBuilder(options: LayersBuilderOptions): ImageBuilder {
   const { store } = options
   const serverFolder = resolve(options.serverFolder ?? `${import.meta.dirname}/../../../../../model-server`)
-  const nodePath = options.nodePath ?? process.execPath
+  const nodePath = options.nodePath ?? pinnedNode()
   const cache = layerCache(options.cacheFolder, store)
+
+  const platformEntries = async () => {
+    const server = await serverLayerEntries(serverFolder, targetSystem())
+    return { server, base: await baseLayerEntries(nodePath, nativePaths(server, serverFolder)) }
+  }
 
   const plan = async (request: ImageBuildRequest): Promise<LayerPlan[]> => {
     const model = modelLayerEntries(store, request.model.files)
-    const server = await serverLayerEntries(serverFolder, targetSystem())
-    const base = await baseLayerEntries(nodePath, nativePaths(server, serverFolder))
+    const { server, base } = await platformEntries()
     return [
-      { title: `node ${process.version} and its libraries`, entries: base, fingerprint: fingerprintOf(base) },
+      {
+        title: `node ${await nodeVersion(nodePath)} and its libraries`,
+        entries: base,
+        fingerprint: fingerprintOf(base),
+      },
       { title: 'model server', entries: server, fingerprint: fingerprintOf(server) },
       { title: 'model', entries: model, fingerprint: null },
     ]
   }
 
+  const layersOf = async (plans: LayerPlan[], { signal, log, progress }: ImageBuildRequest): Promise<Layer[]> => {
+    const found = await Promise.all(plans.map(({ fingerprint }) => (fingerprint ? cache.find(fingerprint) : null)))
+    const wrote = byteProgress(
+      plans.filter((_, index) => !found[index]),
+      progress,
+    )
+    const layers: Layer[] = []
+    for (const [index, { title, entries, fingerprint }] of plans.entries()) {
+      const started = performance.now()
+      const cached = found[index]
+      const writing = { compress: fingerprint !== null, signal, wrote: (bytes: number) => wrote(bytes, title) }
+      const layer = cached ?? (await writeLayer(store, entries, writing))
+      if (!cached && fingerprint) await cache.keep(fingerprint, layer)
+      log?.(layerLine(title, layer, entries, cached ? null : performance.now() - started))
+      layers.push(layer)
+    }
+    return layers
+  }
+
   return {
     driver: 'layers',
     async check() {
-      const server = await serverLayerEntries(serverFolder, targetSystem())
-      await baseLayerEntries(nodePath, nativePaths(server, serverFolder))
+      await platformEntries()
+      await nodeVersion(nodePath)
     },
     async build(request) {
       const { signal, log } = request
       signal?.throwIfAborted()
+      const settings = serverSettings(request.variant?.buildArgs ?? {})
       const plans = await plan(request)
-      const found = await Promise.all(plans.map(({ fingerprint }) => (fingerprint ? cache.find(fingerprint) : null)))
-      const missing = plans.filter((_, index) => !found[index])
-      const wrote = byteProgress(missing, request.progress)
-      const layers: Layer[] = []
-      for (const [index, { title, entries, fingerprint }] of plans.entries()) {
-        const started = performance.now()
-        const layer =
-          found[index] ??
-          (await writeLayer(store, entries, { compress: fingerprint !== null, signal, wrote: (n) => wrote(n, title) }))
-        if (!found[index] && fingerprint) await cache.keep(fingerprint, layer)
-        log?.(layerLine(title, layer, entries, found[index] ? null : performance.now() - started))
-        layers.push(layer)
-      }
+      const layers = await layersOf(plans, request)
       // From here on it is a matter of two small files: a cancel no longer stops it, so nothing is left half done.
-      return finish(
-        store,
-        request,
-        plans.map(({ title }, index) => ({ title, layer: layers[index] as Layer })),
-      )
+      const titled = plans.map(({ title }, index) => ({ title, layer: layers[index] as Layer }))
+      const config = await putBytes(store, configMediaType, imageConfig(request, settings, titled))
+      const manifest = await putBytes(store, manifestMediaType, imageManifest(config, layers))
+      log?.(`manifest ${manifest.digest}`)
+      request.progress?.(1, 'image stored')
+      const sizeBytes = [manifest, config, ...layers].reduce((sum, { size }) => sum + size, 0)
+      return { manifest, config, layers: layers.map(({ diffId, ...descriptor }) => descriptor), sizeBytes }
     },
   }
-}
-
-async function finish(
-  store: BlobStore,
-  request: ImageBuildRequest,
-  titled: { title: string; layer: Layer }[],
-): Promise<BuiltImage> {
-  const layers = titled.map(({ layer }) => layer)
-  const config = await putBytes(store, configMediaType, imageConfig(request, titled))
-  const manifest = await putBytes(store, manifestMediaType, imageManifest(config, layers))
-  request.log?.(`manifest ${manifest.digest}`)
-  request.progress?.(1, 'image stored')
-  const sizeBytes = [manifest, config, ...layers].reduce((sum, { size }) => sum + size, 0)
-  return { manifest, config, layers: layers.map(({ diffId, ...descriptor }) => descriptor), sizeBytes }
 }
 
 async function putBytes(store: BlobStore, mediaType: string, bytes: Buffer): Promise<Descriptor> {
