@@ -5,6 +5,14 @@
 
 import type { ColumnType } from "kysely";
 
+export type ArrayType<T> = ArrayTypeImpl<T> extends (infer U)[]
+  ? U[]
+  : ArrayTypeImpl<T>;
+
+export type ArrayTypeImpl<T> = T extends ColumnType<infer S, infer I, infer U>
+  ? ColumnType<S[], I[], U[]>
+  : T[];
+
 export type Generated<T> = T extends ColumnType<infer S, infer I, infer U>
   ? ColumnType<S, I | undefined, U>
   : ColumnType<T, T | undefined, T>;
@@ -38,6 +46,117 @@ export interface AuditEvents {
   tenantId: string | null;
 }
 
+export interface DatasetFileCounts {
+  bytes: number;
+  datasetId: string;
+  files: number;
+  kind: string;
+  origin: string;
+  status: string;
+  tenantId: string;
+}
+
+export interface DatasetFiles {
+  createdAt: Generated<Timestamp>;
+  datasetId: string;
+  digest: string;
+  fault: string | null;
+  faultCode: string | null;
+  fingerprint: string | null;
+  height: number | null;
+  id: string;
+  kind: string;
+  label: string | null;
+  mediaType: string;
+  origin: string;
+  path: string;
+  previewDigest: string | null;
+  previewSize: number | null;
+  size: number;
+  split: string | null;
+  status: Generated<string>;
+  tenantId: string;
+  width: number | null;
+}
+
+export interface DatasetObjects {
+  class: string;
+  datasetId: string;
+  fileId: string;
+  geometry: Json;
+  ordinal: number;
+  shape: string;
+  tenantId: string;
+}
+
+export interface Datasets {
+  classes: Generated<Json>;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  digest: string | null;
+  fileCount: Generated<number>;
+  format: string | null;
+  frozenAt: Timestamp | null;
+  id: string;
+  keyFields: Generated<Json>;
+  modality: string | null;
+  name: string;
+  parentId: string | null;
+  recordCount: Generated<number>;
+  revision: Generated<number>;
+  schemaVersion: string | null;
+  sizeBytes: Generated<number>;
+  source: string | null;
+  splits: Generated<Json>;
+  state: Generated<string>;
+  storageUri: string | null;
+  tasks: Generated<string[]>;
+  tenantId: string;
+  updatedAt: Generated<Timestamp>;
+  validatedRevision: Generated<number>;
+  validation: Json | null;
+  validationRunId: string | null;
+  validationStatus: Generated<string>;
+  variables: Generated<Json>;
+  version: Generated<number>;
+}
+
+export interface DatasetUploadChunks {
+  chunkIndex: number;
+  sha256: string;
+  size: number;
+  tenantId: string;
+  uploadId: string;
+}
+
+export interface DatasetUploads {
+  chunkSize: number;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  datasetId: string;
+  endedAt: Timestamp | null;
+  error: Json | null;
+  filename: string;
+  id: string;
+  result: Json | null;
+  runId: string | null;
+  sha256: string | null;
+  size: number;
+  state: Generated<string>;
+  tenantId: string;
+  touchedAt: Generated<Timestamp>;
+}
+
+export interface DatasetUsage {
+  datasetId: string;
+  endedAt: Timestamp | null;
+  experimentId: string;
+  experimentName: string;
+  startedAt: Generated<Timestamp>;
+  state: string;
+  tenantId: string;
+}
+
 export interface LoginAttempts {
   failures: number;
   key: string;
@@ -49,6 +168,102 @@ export interface Memberships {
   role: string;
   tenantId: string;
   userId: string;
+}
+
+export interface ModelAliases {
+  alias: string;
+  modelId: string;
+  tenantId: string;
+  version: number;
+}
+
+export interface ModelComments {
+  author: string;
+  body: string;
+  createdAt: Generated<Timestamp>;
+  id: string;
+  modelId: string;
+  tenantId: string;
+  version: number;
+}
+
+export interface ModelPromotions {
+  createdAt: Generated<Timestamp>;
+  decidedAt: Timestamp | null;
+  decidedBy: string | null;
+  decisionComment: string | null;
+  expiresAt: Timestamp;
+  fromVersion: number;
+  id: string;
+  modelId: string;
+  reason: string;
+  replacedVersions: Generated<number[]>;
+  requestedBy: string;
+  requestedById: string | null;
+  rollbackConditions: string | null;
+  scope: string | null;
+  status: Generated<string>;
+  tenantId: string;
+  toVersion: number;
+}
+
+export interface Models {
+  createdAt: Generated<Timestamp>;
+  description: Generated<string>;
+  id: string;
+  lastVersion: Generated<number>;
+  name: string;
+  tags: Generated<Json>;
+  tenantId: string;
+  updatedAt: Generated<Timestamp>;
+}
+
+export interface ModelStageHistory {
+  actor: string;
+  at: Timestamp;
+  fromStage: string | null;
+  id: string;
+  modelId: string;
+  modelName: string;
+  promotionId: string | null;
+  reason: string | null;
+  tenantId: string;
+  toStage: string;
+  version: number;
+}
+
+export interface ModelVersionFiles {
+  digest: string;
+  modelId: string;
+  path: string;
+  size: number;
+  tenantId: string;
+  version: number;
+}
+
+export interface ModelVersions {
+  architecture: string | null;
+  classes: Generated<Json>;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  dataset: Json | null;
+  description: Generated<string>;
+  environment: Generated<Json>;
+  experimentId: number | null;
+  framework: string | null;
+  loggedModelId: string | null;
+  metrics: Generated<Json>;
+  modelId: string;
+  runId: string | null;
+  runLink: Generated<string>;
+  signature: Json | null;
+  source: string;
+  stage: Generated<string>;
+  tags: Generated<Json>;
+  task: string | null;
+  tenantId: string;
+  updatedAt: Generated<Timestamp>;
+  version: number;
 }
 
 export interface RunLogs {
@@ -123,6 +338,156 @@ export interface Tenants {
   updatedAt: Generated<Timestamp>;
 }
 
+export interface TrackerArtifacts {
+  createdAt: Generated<Timestamp>;
+  digest: string;
+  path: string;
+  size: number;
+  tenantId: string;
+}
+
+export interface TrackerDatasets {
+  digest: string;
+  experimentId: number;
+  id: string;
+  name: string;
+  profile: string | null;
+  schema: string | null;
+  source: string;
+  sourceType: string;
+  tenantId: string;
+}
+
+export interface TrackerExperimentCounters {
+  lastId: Generated<number>;
+  tenantId: string;
+}
+
+export interface TrackerExperiments {
+  createdMs: Generated<number>;
+  experimentId: number;
+  lifecycleStage: Generated<string>;
+  name: string;
+  tags: Generated<Json>;
+  tenantId: string;
+  updatedMs: Generated<number>;
+}
+
+export interface TrackerLoggedModelMetrics {
+  atMs: number;
+  datasetDigest: Generated<string>;
+  datasetName: Generated<string>;
+  key: string;
+  modelId: string;
+  runId: string;
+  step: number;
+  tenantId: string;
+  value: number;
+}
+
+export interface TrackerLoggedModels {
+  createdMs: number;
+  experimentId: number;
+  lifecycleStage: Generated<string>;
+  modelId: string;
+  modelType: Generated<string>;
+  name: string;
+  params: Generated<Json>;
+  sourceRunId: string | null;
+  status: Generated<string>;
+  tags: Generated<Json>;
+  tenantId: string;
+  updatedMs: number;
+}
+
+export interface TrackerMetricChunks {
+  atMs: ArrayType<number>;
+  chunk: number;
+  firstStep: number;
+  lastStep: number;
+  outlineAtMs: ArrayType<number>;
+  outlineSteps: ArrayType<number>;
+  outlineValues: number[];
+  points: number;
+  pointValues: number[];
+  seriesId: number;
+  steps: ArrayType<number>;
+  tenantId: string;
+}
+
+export interface TrackerMetricPoints {
+  atMs: number;
+  seriesId: number;
+  step: number;
+  tenantId: string;
+  value: number;
+}
+
+export interface TrackerMetrics {
+  atMs: number;
+  key: string;
+  looseCount: number;
+  packedCount: Generated<number>;
+  runId: string;
+  seriesId: Generated<number>;
+  step: number;
+  tenantId: string;
+  value: number;
+}
+
+export interface TrackerParams {
+  key: string;
+  runId: string;
+  tenantId: string;
+  value: string;
+}
+
+export interface TrackerRunDatasets {
+  datasetId: string;
+  runId: string;
+  tags: Generated<Json>;
+  tenantId: string;
+}
+
+export interface TrackerRunModels {
+  direction: string;
+  modelId: string;
+  runId: string;
+  step: Generated<number>;
+  tenantId: string;
+}
+
+export interface TrackerRuns {
+  endMs: number | null;
+  experimentId: number;
+  lifecycleStage: Generated<string>;
+  name: string;
+  runId: string;
+  startMs: number | null;
+  status: Generated<string>;
+  tenantId: string;
+  userName: Generated<string>;
+}
+
+export interface TrackerTags {
+  key: string;
+  runId: string;
+  tenantId: string;
+  value: string;
+}
+
+export interface TrackerTokens {
+  createdAt: Generated<Timestamp>;
+  expiresAt: Timestamp | null;
+  id: string;
+  lastUsedAt: Timestamp | null;
+  name: string;
+  revokedAt: Timestamp | null;
+  tenantId: string;
+  tokenHash: string;
+  userId: string;
+}
+
 export interface Users {
   createdAt: Generated<Timestamp>;
   email: string;
@@ -138,13 +503,42 @@ export interface Users {
 
 export interface DB {
   auditEvents: AuditEvents;
+  datasetFileCounts: DatasetFileCounts;
+  datasetFiles: DatasetFiles;
+  datasetObjects: DatasetObjects;
+  datasets: Datasets;
+  datasetUploadChunks: DatasetUploadChunks;
+  datasetUploads: DatasetUploads;
+  datasetUsage: DatasetUsage;
   loginAttempts: LoginAttempts;
   memberships: Memberships;
+  modelAliases: ModelAliases;
+  modelComments: ModelComments;
+  modelPromotions: ModelPromotions;
+  models: Models;
+  modelStageHistory: ModelStageHistory;
+  modelVersionFiles: ModelVersionFiles;
+  modelVersions: ModelVersions;
   runLogs: RunLogs;
   runs: Runs;
   runSteps: RunSteps;
   schedules: Schedules;
   sessions: Sessions;
   tenants: Tenants;
+  trackerArtifacts: TrackerArtifacts;
+  trackerDatasets: TrackerDatasets;
+  trackerExperimentCounters: TrackerExperimentCounters;
+  trackerExperiments: TrackerExperiments;
+  trackerLoggedModelMetrics: TrackerLoggedModelMetrics;
+  trackerLoggedModels: TrackerLoggedModels;
+  trackerMetricChunks: TrackerMetricChunks;
+  trackerMetricPoints: TrackerMetricPoints;
+  trackerMetrics: TrackerMetrics;
+  trackerParams: TrackerParams;
+  trackerRunDatasets: TrackerRunDatasets;
+  trackerRunModels: TrackerRunModels;
+  trackerRuns: TrackerRuns;
+  trackerTags: TrackerTags;
+  trackerTokens: TrackerTokens;
   users: Users;
 }
