@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { constants } from 'node:os'
 import type { WorkSpec } from '../compute.ts'
 
@@ -30,14 +32,42 @@ kill -KILL 0
  * nothing about the work. Nothing else of this process is inherited: neither files nor environment.
  */
 export async function startShim(folder: string, spec: WorkSpec, log: number): Promise<void> {
-  const child = spawn('/bin/sh', ['-c', script, 'work', folder, ...spec.command], {
-    cwd: spec.folder,
-    env: spec.env,
-    stdio: ['ignore', log, log],
-    detached: true,
-  })
-  await once(child, 'spawn')
-  child.unref()
+  const nothing = await open('/dev/null', 'r')
+  try {
+    const stdio: (number | 'ignore')[] = ['ignore', log, log]
+    for (const file of inheritableFiles()) stdio[file] = nothing.fd
+    const child = spawn('/bin/sh', ['-c', script, 'work', folder, ...spec.command], {
+      cwd: spec.folder,
+      env: spec.env,
+      stdio: Array.from(stdio, (file) => file ?? 'ignore'),
+      detached: true,
+    })
+    await once(child, 'spawn')
+    child.unref()
+  } finally {
+    await nothing.close()
+  }
+}
+
+/**
+ * Open files that a child would inherit: never ours, Node.js closes these, but those that whoever started the server
+ * left open. A pipe among them would make that program wait for the end of the work.
+ */
+function inheritableFiles(): number[] {
+  const closedOnExec = 0o2000000
+  return readdirSync('/proc/self/fdinfo')
+    .map(Number)
+    .filter((file) => file > 2 && (flagsOf(file) & closedOnExec) === 0)
+}
+
+function flagsOf(file: number): number {
+  try {
+    const info = readFileSync(`/proc/self/fdinfo/${file}`, 'latin1')
+    return Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '', 8)
+  } catch {
+    // It was closed since: it was the listing itself.
+    return 0o2000000
+  }
 }
 
 const signalNames = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]))
