@@ -18,7 +18,7 @@ export interface CallOptions {
   /** JSON body. */
   json?: unknown
   /** Any other body, with its content type among the headers. */
-  body?: BodyInit
+  body?: RequestInit['body']
   headers?: Record<string, string>
   /** Code of the tenant; null sends none. The client's own when absent. */
   tenant?: string | null
