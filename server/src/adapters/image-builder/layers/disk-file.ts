@@ -4,13 +4,13 @@ import type { LayerFile } from './tar-stream.ts'
 
 /** A layer file read from this machine's disk; symbolic links are followed, the source's owner and mode are not kept. */
 export async function diskFile(path: string, sourcePath: string, mode = 0o644): Promise<LayerFile> {
-  const { size, mtimeMs } = await stat(sourcePath)
+  const { size, mtimeMs, ctimeMs } = await stat(sourcePath)
   return {
     kind: 'file',
     path,
     mode,
     size,
-    stamp: `${size} ${mtimeMs}`,
+    stamp: `${size} ${mtimeMs} ${ctimeMs}`,
     open: () => createReadStream(sourcePath, { highWaterMark: 1024 * 1024 }),
   }
 }

@@ -31,9 +31,8 @@ export function layerCache(folder: string, store: BlobStore): LayerCache {
   const pathOf = (fingerprint: string) => join(folder, `${fingerprint}.json`)
   return {
     async find(fingerprint) {
-      const text = await readFile(pathOf(fingerprint), 'utf8').catch(() => null)
-      if (text === null) return null
-      const layer = JSON.parse(text) as Layer
+      const layer = await readFile(pathOf(fingerprint), 'utf8').then(parseLayer, () => null)
+      if (!layer) return null
       const info = await store.stat(layer.digest)
       return info?.size === layer.size ? layer : null
     },
@@ -43,5 +42,14 @@ export function layerCache(folder: string, store: BlobStore): LayerCache {
       await writeFile(draft, JSON.stringify(layer))
       await rename(draft, pathOf(fingerprint))
     },
+  }
+}
+
+/** Null for a file that a failing disk spoiled: the layer is then made again. */
+function parseLayer(text: string): Layer | null {
+  try {
+    return JSON.parse(text) as Layer
+  } catch {
+    return null
   }
 }

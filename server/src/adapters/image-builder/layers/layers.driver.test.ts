@@ -216,6 +216,12 @@ describe('an image built from layers', () => {
     expect(await other.builder.build(request)).toEqual(expected)
   }, 120_000)
 
+  test('a spoiled index is no obstacle', async () => {
+    const index = join(folder, 'first/layers')
+    for (const name of await readdir(index)) await writeFile(join(index, name), '{"digest":')
+    expect(await builder.build(await requestFor(store))).toEqual(image)
+  }, 60_000)
+
   test('a cancel in the model layer leaves nothing new', async () => {
     const before = await blobCount('first')
     const abort = new AbortController()
@@ -263,3 +269,18 @@ test('a cancel in the first layer leaves neither blob nor cache entry', async ()
   expect(await readdir(join(folder, 'canceled')).then((names) => names.sort())).toEqual(['blobs'])
   expect((await buffer(await store.open(request.model.files[2]?.digest as string))).equals(weights)).toBe(true)
 }, 60_000)
+
+test('check passes here, and names what is wrong: a Node too old, a server that is not installed', async () => {
+  const { store, builder } = await platform('checked')
+  await builder.check()
+  const nodePath = join(folder, 'old-node')
+  await writeFile(nodePath, '#!/bin/sh\necho v20.19.0\n', { mode: 0o755 })
+  const cacheFolder = join(folder, 'checked/layers')
+  const old = layersImageBuilder({ store, cacheFolder, nodePath })
+  await expect(old.check()).rejects.toMatchObject({ status: 503, message: expect.stringContaining('v20.19.0') })
+  const serverFolder = join(folder, 'bare-server')
+  await mkdir(serverFolder)
+  await writeFile(join(serverFolder, 'package.json'), '{"dependencies":{"absent-package":"1"}}')
+  const bare = layersImageBuilder({ store, cacheFolder, serverFolder })
+  await expect(bare.check()).rejects.toThrow('absent-package')
+})

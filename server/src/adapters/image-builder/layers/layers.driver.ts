@@ -81,8 +81,8 @@ export function layersImageBuilder(options: LayersBuilderOptions): ImageBuilder 
   return {
     driver: 'layers',
     async check() {
-      await platformEntries()
       await nodeVersion(nodePath)
+      await platformEntries()
     },
     async build(request) {
       const { signal, log } = request

@@ -55,6 +55,22 @@ test('owner, user names and time are the same everywhere, and the order of entri
   expect(await bytesOf(entries.toReversed())).toEqual(archive)
 })
 
+test('a file above 8 GiB keeps its length', async () => {
+  const size = 9_000_000_001
+  const archive = tarStream([{ ...textFile('large', ''), size, open: () => Readable.from([]) }])
+  const headers: Uint8Array[] = []
+  await expect(
+    (async () => {
+      for await (const block of archive) headers.push(block)
+    })(),
+  ).rejects.toThrow(`${size} were announced`)
+  const header = await new Promise<Header>((resolve) => {
+    const reader = extract().on('entry', resolve)
+    for (const block of headers) reader.write(Buffer.from(block))
+  })
+  expect(header).toMatchObject({ name: 'large', size })
+})
+
 test('GNU tar reads it without a word', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'tar-'))
   try {

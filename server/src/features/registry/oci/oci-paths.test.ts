@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { type OciErrorCode, toOciError } from './oci-errors.ts'
-import { isRepositoryName, isTag, ociMethods, parseOciPath, parseUploadStart, rightOf } from './oci-paths.ts'
+import {
+  isRepositoryName,
+  isTag,
+  ociMethods,
+  parseOciPath,
+  parseUploadEnd,
+  parseUploadStart,
+  rightOf,
+} from './oci-paths.ts'
 
 const sha256 = `sha256:${'a1'.repeat(32)}`
 const sha512 = `sha512:${'b2'.repeat(64)}`
@@ -174,4 +182,15 @@ describe('parseUploadStart', () => {
   ])('?%s → %s', (query, code) => {
     expect(refusal(() => parseUploadStart(new URLSearchParams(query)))).toMatchObject({ code, status: 400 })
   })
+})
+
+test('parseUploadEnd: a digest is needed, and well-formed', () => {
+  const end = (query: string) => parseUploadEnd(new URLSearchParams(query))
+  expect(end(`_state=x&digest=${encodeURIComponent(sha512)}`)).toBe(sha512)
+  for (const query of ['', 'digest=', 'digest=sha1:ab', '_state=x']) {
+    expect(
+      refusal(() => end(query)),
+      query,
+    ).toMatchObject({ code: 'DIGEST_INVALID', status: 400 })
+  }
 })

@@ -137,3 +137,8 @@ export function parseUploadStart(query: URLSearchParams): UploadStart {
   if (algorithm !== 'sha256' && algorithm !== 'sha512') throw ociError('DIGEST_INVALID', { detail: { algorithm } })
   return { kind: 'session', algorithm }
 }
+
+/** The digest that ends an upload: `PUT …/blobs/uploads/<uuid>?digest=`. @throws OciError DIGEST_INVALID @source contract B9.9 */
+export function parseUploadEnd(query: URLSearchParams): string {
+  return requireDigest(query.get('digest') ?? '')
+}
