@@ -184,3 +184,17 @@ describe('a thread that dies', () => {
     expect(await server.metric('model_server_threads_lost_total', `{kind="${kind}"}`)).toBe(1)
   })
 })
+
+describe('memory', () => {
+  test('decoded images do not pile up', async () => {
+    server = await startServer(probe)
+    const image = Uint8Array.from(await solid([9, 9, 90], { width: 1000, height: 1000 }).jpeg().toBuffer())
+    const send = async (count: number): Promise<number> => {
+      for (let sent = 0; sent < count; sent += 1) await server!.post('/invocations', 'image/jpeg', image)
+      return server!.metric('process_resident_memory_bytes')
+    }
+    const before = await send(50)
+    const decodedBytes = 150 * 1000 * 1000 * 3
+    expect((await send(150)) - before).toBeLessThan(decodedBytes / 3)
+  })
+})

@@ -2,6 +2,8 @@ import { type Transferable, Worker } from 'node:worker_threads'
 import type { ThreadMessage } from './thread-tasks.ts'
 
 const respawnDelayMs = 1_000
+// A thread's objects die young and small; V8 would keep some 50 MB of nursery for each before it cleans up.
+const resourceLimits = { maxYoungGenerationSizeMb: 4 }
 
 /** The task itself failed; its thread goes on. */
 export class TaskFault extends Error {}
@@ -51,7 +53,7 @@ export function createThreadPool<Task, Result>(options: PoolOptions): ThreadPool
   function spawn(): void {
     if (closing) return
     const thread: Thread<Task, Result> = {
-      worker: new Worker(options.file, { workerData: options.workerData }),
+      worker: new Worker(options.file, { workerData: options.workerData, resourceLimits }),
       ready: false,
     }
     threads.add(thread)
