@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { extract, type Header } from 'tar-stream'
-import { nextUnlessAborted } from '../blobs/content-batches.ts'
+import { namingFullStorage, nextUnlessAborted } from '../blobs/content-batches.ts'
 import { ArchiveError } from './archive-error.ts'
 import { type TarTarget, tarTarget } from './tar-target.ts'
 
@@ -31,20 +31,21 @@ const smallBytes = 1024 * 1024
  * `ArchiveError` and may leave a part behind. @source OCI Image Specification 1.1 "Image Layer Filesystem Changeset"
  */
 export async function extractTar(
-  content: AsyncIterable<Uint8Array>,
+  archived: AsyncIterable<Uint8Array>,
   folder: string,
   { totalBytes, entries = 1_000_000 }: TarLimits,
   { signal, onEntry }: ExtractTarOptions = {},
 ): Promise<void> {
   const target = tarTarget(folder)
   const archive = extract()
-  const feeding = pipeline(await decompressed(content, signal), bounded(totalBytes), archive)
+  const feeding = pipeline(await decompressed(archived, signal), bounded(totalBytes), archive)
   feeding.catch(() => {})
   let count = 0
   try {
     for await (const entry of archive) {
       if (++count > entries) throw new ArchiveError('too_many_entries', `The archive has more than ${entries} entries`)
-      const path = await unpack(target, entry.header, entry as AsyncIterable<Buffer>)
+      const content = entry as AsyncIterable<Buffer>
+      const path = await namingFullStorage(() => unpack(target, entry.header, content))
       entry.resume()
       onEntry?.(path, entry.header.size ?? 0)
     }

@@ -142,6 +142,36 @@ test('lost is the end of work whose whole group was killed behind our back', asy
   expect(await compute.status(handle)).toEqual(end)
 })
 
+test('a work whose shell was killed does not run on unwatched', async () => {
+  const handle = await compute.start(work('echo child=$$; sleep 60'))
+  const pid = pidIn(await whenLogged(compute, handle, 'child='), 'child')
+  const status = await compute.status(handle)
+  process.kill((status as { pid: number }).pid, 'SIGKILL')
+  expect(await whenEnded(compute, handle)).toMatchObject({ reason: 'lost' })
+  expect(await whenGone(pid)).toBe(true)
+})
+
+test('an endless log stays small on disk and goes on at its offset', async () => {
+  const bounded = await localCompute({ folder, log, logBytes: 1_000_000 })
+  const script = 'head -c 3000000 /dev/zero | tr "\\0" x; echo full; sleep 1; echo after; sleep 60'
+  const handle = await bounded.start(work(script))
+  const path = join(folder, 'work', 'log')
+  for (let tries = 0; tries < 500 && (await stat(path)).size !== 3_000_011; tries++) await sleep(20)
+  expect((await bounded.logs(handle, 3_000_005, 100)).toString()).toBe('after\n')
+  expect((await stat(path)).blocks * 512).toBeLessThan(100_000)
+  await bounded.remove(handle)
+})
+
+test('work that another server removed is forgotten, and the rest is still looked after', async () => {
+  const warnings: object[] = []
+  const watching = await localCompute({ folder, log: { warn: (fields) => void warnings.push(fields) } })
+  const removed = await watching.start(work('sleep 60', { name: 'removed' }))
+  const limited = await watching.start(work('sleep 60', { name: 'limited', limits: { seconds: 1 } }))
+  await compute.remove(removed)
+  expect(await whenEnded(watching, limited)).toMatchObject({ reason: 'time' })
+  expect(warnings).toEqual([expect.objectContaining({ work: 'limited' })])
+})
+
 test('a process id that was given to another process is not taken for the work', async () => {
   const handle = await compute.start(work('sleep 60'))
   const claim = join(folder, 'work', 'process')

@@ -24,6 +24,8 @@ export interface LocalComputeOptions {
   /** Holds a folder per work; private. */
   folder: string
   log: { warn(fields: object, message: string): void }
+  /** What the log of a work may occupy before it is emptied, in bytes; 256 MiB unless told. */
+  logBytes?: number
 }
 
 const driver = 'local'
@@ -35,10 +37,10 @@ const vanishMs = 10_000
  * Work as process groups of this machine, each under a small shell of its own that records how it ended. Server
  * processes come and go meanwhile; several may share the folder. Needs Linux (`/proc`), and no privilege.
  */
-export async function localCompute({ folder, log }: LocalComputeOptions): Promise<Compute> {
+export async function localCompute({ folder, log, logBytes = 256 * 1024 ** 2 }: LocalComputeOptions): Promise<Compute> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const end = (work: StartedWork, reason: EndReason, graceMs: number) => endWork(folder, work, reason, graceMs)
-  const watch = watchLimits(folder, log, end)
+  const watch = watchLimits({ root: folder, log, logBytes, end })
   for (const name of await listNames(folder)) await adopt(folder, name, watch)
 
   const started = async ({ name }: WorkHandle) => (workName.test(name) ? findStarted(folder, name) : null)

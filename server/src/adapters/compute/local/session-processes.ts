@@ -73,11 +73,11 @@ function sumKiB(processes: ProcessStat[], file: string, field: RegExp): number {
   return processes.reduce((sum, { pid }) => sum + Number(field.exec(readProc(`${pid}/${file}`))?.[1] ?? 0) * 1024, 0)
 }
 
-/** Sends a signal to a process, or to a group when negative; one that has ended is no error. */
+/** Sends a signal to a process, or to a group when negative; one that has ended, or is another user's, is no error. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
