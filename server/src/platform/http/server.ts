@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import { writeAudit } from '../audit.ts'
 import type { Services } from '../context.ts'
 import { PlatformError } from '../errors.ts'
@@ -34,7 +34,7 @@ export async function buildServer(options: HttpOptions): Promise<FastifyInstance
   const closing = new AbortController()
   const app = Fastify({
     loggerInstance: services.log as FastifyBaseLogger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     trustProxy: services.config.trustProxy,
     requestIdHeader: false,
     genReqId: (raw) => {
