@@ -39,28 +39,29 @@ export function createEngine(model: Model, options: EngineOptions, metrics: Metr
   })
 
   /** An idle server starts at once; a busy one lets the oldest image wait a little for company. */
-  function waitLeftMs(): number {
+  function waitLeftMs(oldest: Waiting): number {
     const isIdle = pool.idle() === pool.size
     if (isIdle || waiting.length >= maxBatch) return 0
-    return waiting[0]!.queuedAt + options.batchWaitMs - performance.now()
+    return oldest.queuedAt + options.batchWaitMs - performance.now()
   }
 
   function dispatch(): void {
     clearTimeout(timer)
     if (pool.lost()) for (const item of waiting.splice(0)) item.reject(unavailable('no inference worker is running'))
-    while (waiting.length > 0 && pool.idle() > 0) {
-      const leftMs = waitLeftMs()
-      if (leftMs > 0) {
-        timer = setTimeout(dispatch, leftMs)
-        break
-      }
-      const share = Math.ceil(waiting.length / pool.idle())
-      const next = waiting.splice(0, Math.min(maxBatch, share))
-      const { wanted = [], dropped = [] } = Object.groupBy(next, (item) => (item.signal.aborted ? 'dropped' : 'wanted'))
-      for (const item of dropped) item.reject(clientClosed())
-      if (wanted.length > 0) void run(wanted)
-    }
+    const [oldest] = waiting
+    const leftMs = oldest && pool.idle() > 0 ? waitLeftMs(oldest) : 0
+    if (leftMs > 0) timer = setTimeout(dispatch, leftMs)
+    else while (waiting.length > 0 && pool.idle() > 0) startBatch()
     metrics.queuedImages.set(waiting.length)
+  }
+
+  /** Shares what waits among the free workers. */
+  function startBatch(): void {
+    const share = Math.ceil(waiting.length / pool.idle())
+    const next = waiting.splice(0, Math.min(maxBatch, share))
+    const { wanted = [], dropped = [] } = Object.groupBy(next, (item) => (item.signal.aborted ? 'dropped' : 'wanted'))
+    for (const item of dropped) item.reject(clientClosed())
+    if (wanted.length > 0) void run(wanted)
   }
 
   async function run(batch: Waiting[]): Promise<void> {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -88,6 +89,24 @@ describe('model server over HTTP', () => {
     expect(await streamed.json()).toMatchObject({ error_code: 'REQUEST_TOO_LARGE' })
     expect((await server.post('/v2/models/model/infer', 'application/json', large)).status).toBe(413)
     expect((await server.post('/invocations', 'application/json', body)).status).toBe(200)
+  })
+
+  test('503 when the bodies being received together are too large: many slow clients must not fill the memory', async () => {
+    const part = Buffer.alloc(maxBodyBytes - 1_000)
+    const headers = { 'content-type': 'image/png', 'content-length': maxBodyBytes }
+    const sending = Array.from({ length: 5 }, () => {
+      const sent = httpRequest(`${server.url}/invocations`, { method: 'POST', headers })
+      const status = once(sent, 'response').then(([response]) => {
+        response.resume()
+        return response.statusCode as number
+      })
+      sent.write(part)
+      return { sent, status }
+    })
+    expect(await Promise.race(sending.map(({ status }) => status))).toBe(503)
+    for (const { sent } of sending) sent.end(Buffer.alloc(1_000))
+    const statuses = await Promise.all(sending.map(({ status }) => status))
+    expect(statuses.sort()).toEqual([400, 400, 400, 400, 503])
   })
 
   test('metrics count requests by route template and status, and name the model', async () => {

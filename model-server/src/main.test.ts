@@ -122,6 +122,15 @@ describe('batching', () => {
     expect(batches).toBe(8)
   })
 
+  test('an idle server shares the images of one request among its workers at once', async () => {
+    server = await startServer(probe, { WORKERS: '2', BATCH_WAIT_MS: '10000' })
+    const startedAt = performance.now()
+    const instances = new Array(6).fill(one.instances[0])
+    expect((await server.postJson('/invocations', { instances })).status).toBe(200)
+    expect(performance.now() - startedAt).toBeLessThan(2_000)
+    expect(await server.metric('model_server_batch_size_bucket', '{le="4"}')).toBe(2)
+  })
+
   test('an idle server does not wait for company', async () => {
     server = await startServer(probe, { BATCH_WAIT_MS: '10000' })
     const startedAt = performance.now()
