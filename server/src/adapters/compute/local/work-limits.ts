@@ -75,11 +75,12 @@ export function watchLimits({ root, log, logBytes, end }: WatchOptions): LimitWa
   const schedule = () => {
     if (scheduled || watched.size === 0) return
     scheduled = true
-    const again = () => {
+    const run = async () => {
+      await sample().catch((error) => log.warn({ err: error }, 'could not look after running work'))
       scheduled = false
       schedule()
     }
-    setTimeout(() => void sample().finally(again), sampleMs).unref()
+    setTimeout(() => void run(), sampleMs).unref()
   }
   return {
     add(work) {
