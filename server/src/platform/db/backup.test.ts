@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -8,16 +8,20 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type BackupResult, backup } from './backup.ts'
 import { holdBlobs, mayDeleteBlobs } from './backup-lock.ts'
 import { databaseFolderName, openDatabase } from './database.ts'
+import { migrationsFolder } from './migrations.ts'
 import { restore } from './restore.ts'
 import { transaction } from './transaction.ts'
 
 const log = pino({ level: 'silent' })
+// The disk of the machine is not what is tested.
+const settings = { fsync: 'off', shared_buffers: '32MB' }
 const content = randomBytes(700_000)
 const digest = createHash('sha256').update(content).digest('hex')
 let folder: string
 let dataFolder: string
 
-const open = (root = dataFolder) => openDatabase({ folder: join(root, databaseFolderName), log })
+const open = (root = dataFolder) =>
+  openDatabase({ folder: join(root, databaseFolderName), log, settings, migrations: join(folder, 'migrations') })
 const countOf = async (db: { pool: pg.Pool }) =>
   Number((await db.pool.query('select count(*) as count from things')).rows[0].count)
 
@@ -34,6 +38,8 @@ async function asOwner<T>(ownerUrl: string, work: (client: pg.Client) => Promise
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'backup-'))
   dataFolder = join(folder, 'data')
+  await mkdir(join(folder, 'migrations'))
+  await copyFile(join(migrationsFolder, '0000_foundation.sql'), join(folder, 'migrations/0000_foundation.sql'))
   await mkdir(join(dataFolder, 'blobs/sha256'), { recursive: true })
   await writeFile(join(dataFolder, 'blobs/sha256', digest), content)
   await mkdir(join(dataFolder, 'secrets'), { mode: 0o700 })
@@ -64,7 +70,7 @@ async function checkRestored(result: BackupResult, rowsMin: number, rowsMax: num
   }
 }
 
-describe('backup() and restore()', () => {
+describe('backup() and restore()', { timeout: 120_000 }, () => {
   const left: string[] = []
   const options = () => ({
     dataFolder,

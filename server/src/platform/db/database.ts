@@ -27,6 +27,10 @@ export interface DatabaseOptions {
   log: DatabaseLog
   /** Largest number of pooled connections; 20 when absent. */
   poolSize?: number
+  /** Folder of the migrations; those of this release when absent. */
+  migrations?: string
+  /** Settings of the embedded server by name, over its defaults. */
+  settings?: Record<string, string>
   /** The embedded server died and does not come back. */
   onFatal?: (error: Error) => void
 }
@@ -114,16 +118,16 @@ async function endPool(pool: pg.Pool): Promise<void> {
 
 /** Opens the platform's database: starts the embedded server unless `url` is given, migrates, connects. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  const { url, folder, log, onFatal } = options
+  const { url, folder, log, migrations, settings, onFatal } = options
   if (url) {
-    await migrate(url)
+    await migrate(url, migrations)
     return connectDatabase(externalUrls(url), log, options.poolSize)
   }
-  const server = await startEmbeddedPostgres({ folder, log, onFatal })
+  const server = await startEmbeddedPostgres({ folder, log, settings, onFatal })
   try {
     await ensureEmbeddedDatabase(embeddedUrls(server, 'postgres').ownerUrl)
     const urls = embeddedUrls(server, embeddedName)
-    await migrate(urls.ownerUrl)
+    await migrate(urls.ownerUrl, migrations)
     const database = await connectDatabase(urls, log, options.poolSize)
     return { ...database, close: () => database.close().finally(server.stop) }
   } catch (error) {

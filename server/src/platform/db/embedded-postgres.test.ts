@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -8,18 +8,28 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import pino from 'pino'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { embeddedUrls, openDatabase } from './database.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
+import { migrationsFolder } from './migrations.ts'
 
 const log = pino({ level: 'silent' })
 const settings = { fsync: 'off', shared_buffers: '16MB' }
+let root: string
+/** A folder whose cluster exists, because making one is the slowest part by far. */
 let folder: string
+let migrations: string
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'embedded-'))
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'embedded-'))
+  folder = join(root, 'one')
+  const server = await startEmbeddedPostgres({ folder, log, settings })
+  await server.stop()
+  migrations = join(root, 'migrations')
+  await mkdir(migrations)
+  await copyFile(join(migrationsFolder, '0000_foundation.sql'), join(migrations, '0000_foundation.sql'))
 })
-afterEach(() => rm(folder, { recursive: true, force: true }))
+afterAll(() => rm(root, { recursive: true, force: true }))
 
 async function query(server: Pick<EmbeddedPostgres, 'socketFolder' | 'port'>, text: string): Promise<unknown[]> {
   const client = new pg.Client({ connectionString: embeddedUrls(server, 'postgres').ownerUrl })
@@ -45,8 +55,8 @@ async function eventually<T>(look: () => Promise<T> | T): Promise<T> {
 
 describe('startEmbeddedPostgres()', () => {
   test('two servers on two folders run side by side, each behind a private socket', async () => {
-    const long = join(folder, 'a-path-that-is-too-long-for-a-unix-socket-'.repeat(3))
-    const one = await startEmbeddedPostgres({ folder: join(folder, 'one'), log, settings })
+    const long = join(root, 'a-path-that-is-too-long-for-a-unix-socket-'.repeat(3))
+    const one = await startEmbeddedPostgres({ folder, log, settings })
     const other = await startEmbeddedPostgres({ folder: long, log, settings })
     try {
       await query(one, 'create table only_here (id int)')
@@ -73,18 +83,20 @@ describe('startEmbeddedPostgres()', () => {
   })
 
   test('the data of another major version is refused and left alone', async () => {
-    await mkdir(join(folder, 'cluster'))
-    await writeFile(join(folder, 'cluster/PG_VERSION'), '17\n')
-    await expect(startEmbeddedPostgres({ folder, log })).rejects.toThrow(/written by PostgreSQL 17 and this is .* 18/)
-    expect(await readdir(join(folder, 'cluster'))).toEqual(['PG_VERSION'])
+    const older = join(root, 'older')
+    await mkdir(join(older, 'cluster'), { recursive: true })
+    await writeFile(join(older, 'cluster/PG_VERSION'), '17\n')
+    await expect(startEmbeddedPostgres({ folder: older, log })).rejects.toThrow(/by PostgreSQL 17 and this is .* 18/)
+    expect(await readdir(join(older, 'cluster'))).toEqual(['PG_VERSION'])
   })
 
   test('what an interrupted first start left behind is removed', async () => {
-    await mkdir(join(folder, 'initdb-killed'))
-    await writeFile(join(folder, 'initdb-killed/PG_VERSION'), '18\n')
-    const server = await startEmbeddedPostgres({ folder, log, settings })
+    const interrupted = join(root, 'interrupted')
+    await mkdir(join(interrupted, 'initdb-killed'), { recursive: true })
+    await writeFile(join(interrupted, 'initdb-killed/PG_VERSION'), '18\n')
+    const server = await startEmbeddedPostgres({ folder: interrupted, log, settings })
     await server.stop()
-    expect(await readdir(folder)).not.toContain('initdb-killed')
+    expect(await readdir(interrupted)).toEqual(['cluster'])
   })
 
   test('a lock file that names a live process of another kind does not keep the server from starting', async () => {
@@ -133,13 +145,13 @@ describe('startEmbeddedPostgres()', () => {
   })
 })
 
-describe('kill -9 of the process that owns the server', () => {
+describe('kill -9 of the process that owns the server', { timeout: 120_000 }, () => {
   // Commits rows as fast as it can, and tells of each one only after the database acknowledged it.
   const writer = `
     import { openDatabase } from ${JSON.stringify(fileURLToPath(new URL('database.ts', import.meta.url)))}
     import pg from 'pg'
     import pino from 'pino'
-    const db = await openDatabase({ folder: process.argv[1], log: pino({ level: 'silent' }) })
+    const db = await openDatabase({ folder: process.argv[1], migrations: process.argv[2], log: pino({ level: 'silent' }) })
     const owner = new pg.Client({ connectionString: db.ownerUrl })
     await owner.connect()
     await owner.query('create table if not exists commits (id bigint primary key)')
@@ -150,7 +162,7 @@ describe('kill -9 of the process that owns the server', () => {
     }`
 
   async function writeUntilKilled(rows: number): Promise<number> {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', writer, folder], {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', writer, folder, migrations], {
       cwd: fileURLToPath(new URL('.', import.meta.url)),
       stdio: ['ignore', 'pipe', 'inherit'],
     })
@@ -167,7 +179,7 @@ describe('kill -9 of the process that owns the server', () => {
 
   test('the next start waits for the old server, works, and has every acknowledged row', async () => {
     const acknowledged = [await writeUntilKilled(50), await writeUntilKilled(50)]
-    const db = await openDatabase({ folder, log })
+    const db = await openDatabase({ folder, log, migrations })
     try {
       const { rows } = await db.pool.query('select count(*) as count, max(id) as last from commits')
       expect(acknowledged[1]).toBeGreaterThan(acknowledged[0] ?? 0)

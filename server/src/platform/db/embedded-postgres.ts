@@ -1,4 +1,4 @@
-import { mkdir, realpath } from 'node:fs/promises'
+import { mkdir, realpath, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { choosePostgresAccount, type PostgresAccount, succeeds } from './embedded-account.ts'
@@ -77,6 +77,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
       },
       async stop() {
         await supervised.stop()
+        await rm(socketFolder, { recursive: true, force: true })
         await removeOwner(folder)
       },
     }
