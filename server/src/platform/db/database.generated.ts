@@ -57,6 +57,7 @@ export interface DatasetFileCounts {
 }
 
 export interface DatasetFiles {
+  annotated: Generated<boolean>;
   createdAt: Generated<Timestamp>;
   datasetId: string;
   digest: string;
@@ -76,6 +77,7 @@ export interface DatasetFiles {
   split: string | null;
   status: Generated<string>;
   tenantId: string;
+  uploadId: string | null;
   width: number | null;
 }
 
@@ -109,13 +111,13 @@ export interface Datasets {
   source: string | null;
   splits: Generated<Json>;
   state: Generated<string>;
+  statistics: Json | null;
   storageUri: string | null;
   tasks: Generated<string[]>;
   tenantId: string;
   updatedAt: Generated<Timestamp>;
   validatedRevision: Generated<number>;
   validation: Json | null;
-  validationRunId: string | null;
   validationStatus: Generated<string>;
   variables: Generated<Json>;
   version: Generated<number>;
@@ -138,6 +140,8 @@ export interface DatasetUploads {
   error: Json | null;
   filename: string;
   id: string;
+  receivedBytes: Generated<number>;
+  receivedChunks: Generated<number>;
   result: Json | null;
   runId: string | null;
   sha256: string | null;
@@ -155,6 +159,45 @@ export interface DatasetUsage {
   startedAt: Generated<Timestamp>;
   state: string;
   tenantId: string;
+}
+
+export interface Experiments {
+  artifacts: Generated<Json>;
+  classes: Json;
+  config: Json;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  datasetDigest: string;
+  datasetId: string;
+  datasetName: string;
+  endedAt: Timestamp | null;
+  environment: Json | null;
+  epoch: Generated<number>;
+  epochs: Generated<number>;
+  error: Json | null;
+  eventsOffset: Generated<number>;
+  fault: Json | null;
+  framework: string;
+  hyperparameters: Json;
+  id: string;
+  jobSteps: Json;
+  killRequestedAt: Timestamp | null;
+  launch: Json | null;
+  model: string;
+  name: string;
+  percent: Generated<number>;
+  preset: string | null;
+  registeredName: string | null;
+  registeredVersion: string | null;
+  result: Json | null;
+  runId: string;
+  startedAt: Timestamp | null;
+  state: Generated<string>;
+  stopRequestedAt: Timestamp | null;
+  task: string;
+  tenantId: string;
+  trackerExperimentId: string;
+  trackerRunId: string;
 }
 
 export interface LoginAttempts {
@@ -403,12 +446,9 @@ export interface TrackerLoggedModels {
 export interface TrackerMetricChunks {
   atMs: ArrayType<number>;
   chunk: number;
-  firstStep: number;
-  lastStep: number;
   outlineAtMs: ArrayType<number>;
   outlineSteps: ArrayType<number>;
   outlineValues: number[];
-  points: number;
   pointValues: number[];
   seriesId: number;
   steps: ArrayType<number>;
@@ -510,6 +550,7 @@ export interface DB {
   datasetUploadChunks: DatasetUploadChunks;
   datasetUploads: DatasetUploads;
   datasetUsage: DatasetUsage;
+  experiments: Experiments;
   loginAttempts: LoginAttempts;
   memberships: Memberships;
   modelAliases: ModelAliases;
