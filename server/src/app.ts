@@ -1,18 +1,24 @@
 import { identityFeature } from './features/identity/identity.feature.ts'
 import type { TokenSigner } from './features/identity/tokens.ts'
 import { systemFeature } from './features/system/system.feature.ts'
+import type { Config } from './platform/config.ts'
 import type { Feature } from './platform/feature.ts'
 import type { Operation } from './platform/http/operation.ts'
 import type { HttpMetrics } from './platform/metrics.ts'
 
 export interface AppParts {
+  config: Config
   signer: TokenSigner
   metrics: HttpMetrics
 }
 
 /** The whole product on one screen, in the order of the documentation. */
 export function createFeatures({ signer, metrics }: AppParts): Feature[] {
-  const features: Feature[] = [identityFeature(signer), systemFeature(() => operationsOf(features), metrics)]
+  const features: Feature[] = [
+    identityFeature(signer),
+    // The last one describes all the others.
+    systemFeature(() => operationsOf(features), metrics),
+  ]
   return features
 }
 

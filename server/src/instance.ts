@@ -47,7 +47,7 @@ export async function startInstance(config: Config, options: InstanceOptions = {
     const services = await openServices(config, options, closers)
     const metrics = createMetrics()
     const signer = tokenSigner(await installationKey(config.dataDir, 'login.key'))
-    const features = createFeatures({ signer, metrics })
+    const features = createFeatures({ config, signer, metrics })
     const firstStart = await prepareFirstStart(services)
 
     const app = config.roles.has('web')
