@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { basename, dirname, join, posix, relative } from 'node:path'
-import { diskFile } from './disk-file.ts'
+import { diskFile, sourceFile } from './disk-file.ts'
 import { type InstalledPackage, packageClosure, type Target } from './package-closure.ts'
 import type { LayerEntry } from './tar-stream.ts'
 
@@ -61,6 +61,7 @@ const neededAtRunTime = (path: string, depth: number, target: Target): boolean =
 }
 
 async function folderEntries(folder: string, path: string, wanted: Wanted): Promise<LayerEntry[]> {
+  const layerFile = wanted === ownSource ? sourceFile : diskFile
   const walk = async (below: string, depth: number): Promise<LayerEntry[]> => {
     const items = await readdir(join(folder, below), { withFileTypes: true })
     const kept = items.filter(
@@ -70,7 +71,7 @@ async function folderEntries(folder: string, path: string, wanted: Wanted): Prom
       const itemPath = posix.join(below, item.name)
       if (item.isDirectory()) return walk(itemPath, depth + 1)
       if (!item.isFile()) return []
-      return diskFile(posix.join(path, itemPath), join(folder, itemPath)).then((file) => [file])
+      return layerFile(posix.join(path, itemPath), join(folder, itemPath)).then((file) => [file])
     })
     return (await Promise.all(entries)).flat()
   }
