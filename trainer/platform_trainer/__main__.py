@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="platform_trainer", description="Run one training job of the platform.")
     parser.add_argument("--spec", type=Path, required=True, help="the job as JSON (PROTOCOL.md)")
     arguments = parser.parse_args()
+    # Threads that spin while they wait take the processors from the server beside them. Read when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     return run_job(arguments.spec, StopSignal())
 
 

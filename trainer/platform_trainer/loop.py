@@ -5,7 +5,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +18,9 @@ from .faults import Fault, Stopped
 from .images import ImageSet
 from .protocol import Hyperparameters
 from .schedule import learning_rate_factor
+from .scoring import Scores, score
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_EVALUATION_BATCH = 128
-_STOPPED_WHILE_TRAINING = "Stopping: the last batch is done."
 
 
 @dataclass
@@ -33,21 +32,6 @@ class Progress:
     best: Dict[str, float] = field(default_factory=dict)
     stale_epochs: int = 0
     stopped: bool = False
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What a network says of a split, image by image; `ranks` counts the classes scored above the true one."""
-
-    loss: float
-    truths: List[int]
-    predictions: List[int]
-    ranks: List[int]
-
-    @property
-    def top1(self) -> float:
-        """The share of images whose class was scored highest."""
-        return sum(rank == 0 for rank in self.ranks) / len(self.ranks)
 
 
 class Trainer:
@@ -106,17 +90,9 @@ class Trainer:
     def score(self, split: str) -> Scores:
         """The network's scores of a split, without augmentation and in full precision."""
         self.network.eval()
-        truths, predictions, ranks, loss = [], [], [], 0.0
-        with torch.no_grad():
-            for rows in self.images.rows[split].split(_EVALUATION_BATCH):
-                labels = self.images.labels[rows]
-                logits = self.network(self._normalise(self._pixels(rows))).float().cpu()
-                loss += functional.cross_entropy(logits, labels, reduction="sum").item()
-                truths += labels.tolist()
-                predictions += logits.argmax(1).tolist()
-                ranks += _ranks(logits, labels).tolist()
+        scores = score(self.images.rows[split], self.images.labels, self._logits)
         self.network.train()
-        return Scores(loss / len(truths), truths, predictions, ranks)
+        return scores
 
     def _finished(self) -> bool:
         if self.progress.epochs_done >= self.hyperparameters.epochs:
@@ -136,7 +112,7 @@ class Trainer:
         first_step = self.progress.epochs_done * self.batches
         for batch, picked in enumerate(order.split(self.hyperparameters.batch_size)[: self.batches]):
             if self.stop_requested():
-                self.events.log(_STOPPED_WHILE_TRAINING)
+                self.events.log("Stopping: the last batch is done.")
                 return batch, {}
             rate = self._set_learning_rate(first_step + batch)
             loss = self._step(picked)
@@ -219,6 +195,9 @@ class Trainer:
     def _pixels(self, rows: Tensor) -> Tensor:
         return self.images.pixels[rows].to(self.device).float().div_(255)
 
+    def _logits(self, rows: Tensor) -> Tensor:
+        return self.network(self._normalise(self._pixels(rows)))
+
     def _normalise(self, images: Tensor) -> Tensor:
         return (images - self.mean) / self.std
 
@@ -252,10 +231,3 @@ def _batches(images: int, size: int) -> int:
 
 def _fast_half(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported()
-
-
-def _ranks(logits: Tensor, labels: Tensor) -> Tensor:
-    """Classes scored above the true one; among equals the lower index wins, as argmax has it."""
-    own = logits.gather(1, labels[:, None])
-    earlier = torch.arange(logits.shape[1]) < labels[:, None]
-    return ((logits > own) | ((logits == own) & earlier)).sum(1)

@@ -1,4 +1,4 @@
-"""Decoding, splitting and augmenting."""
+"""Decoding, splitting, augmenting and scoring."""
 import tempfile
 import unittest
 from collections import Counter
@@ -13,6 +13,7 @@ try:
     from platform_trainer.augmentation import augment
     from platform_trainer.faults import Fault
     from platform_trainer.protocol import Augmentation, Sample
+    from platform_trainer.scoring import ranks_of, score
 except ImportError:
     torch = None
 
@@ -135,3 +136,16 @@ class Augmenting(unittest.TestCase):
         self.assertTrue(torch.equal(first, self.augment(**settings)))
         self.assertFalse(torch.equal(first, self.augment(seed=1, **settings)))
         self.assertTrue(bool((first >= 0).all() and (first <= 1).all()))
+
+
+@unittest.skipIf(torch is None, "torch and torchvision are not installed")
+class Scoring(unittest.TestCase):
+    def test_rank_counts_the_classes_above_and_equal_scores_go_to_the_lower_index(self):
+        logits = torch.tensor([[3.0, 1, 2], [3, 1, 2], [0, 0, 0], [0, 0, 0]])
+        self.assertEqual(ranks_of(logits, torch.tensor([0, 1, 0, 2])).tolist(), [0, 2, 0, 2])
+
+    def test_loss_is_the_mean_over_images_also_across_batches(self):
+        labels = torch.arange(300) % 3
+        found = score(torch.arange(300), labels, lambda rows: torch.zeros(len(rows), 3))
+        self.assertAlmostEqual(found.loss, 1.0986, places=4)
+        self.assertEqual((found.top1, len(found.truths)), (1 / 3, 300))

@@ -79,13 +79,12 @@ class Jobs(unittest.TestCase):
     def values(self, key):
         return {p["step"]: p["value"] for e in self.of("metrics") for p in e["points"] if p["key"] == key}
 
-    def wait_for_epoch(self, epoch):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if f"Epoch {epoch} of" in (self.output / "events.jsonl").read_text() if self.started() else "":
+    def wait_for_epoch(self, process, epoch):
+        while process.poll() is None:
+            if self.started() and f'"epoch":{epoch},' in (self.output / "events.jsonl").read_text():
                 return
             time.sleep(0.02)
-        self.fail(f"epoch {epoch} was not reached")
+        self.fail(f"the job ended before epoch {epoch}: {process.stdout.read().decode()}")
 
     def started(self):
         return (self.output / "events.jsonl").exists()
@@ -134,7 +133,7 @@ class Jobs(unittest.TestCase):
     def test_stop_in_training_exports_the_best_epoch_and_resuming_equals_never_having_stopped(self):
         hyperparameters = {"epochs": 60, "schedule": "constant", "warmup_epochs": 0}
         process = self.start(hyperparameters=hyperparameters)
-        self.wait_for_epoch(2)
+        self.wait_for_epoch(process, 2)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.finish(process), 0, self.text)
         self.assertEqual(self.of("result")[0]["state"], "stopped")
@@ -150,7 +149,7 @@ class Jobs(unittest.TestCase):
 
     def test_stop_before_the_first_batch_skips_the_steps_and_ends_well(self):
         process = self.start()
-        while not self.started():
+        while process.poll() is None and not self.started():
             time.sleep(0.005)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.finish(process), 0, self.text)
@@ -160,7 +159,7 @@ class Jobs(unittest.TestCase):
 
     def test_second_stop_ends_at_once(self):
         process = self.start(hyperparameters={"epochs": 5000})
-        self.wait_for_epoch(1)
+        self.wait_for_epoch(process, 1)
         os.kill(process.pid, signal.SIGSTOP)  # so that both signals are there before either is handled
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
