@@ -257,10 +257,11 @@ create table model_versions (
   model_id uuid not null,
   version integer not null check (version > 0),
   stage text not null default 'None' check (stage in ('None', 'Staging', 'Production', 'Archived')),
+  stage_at timestamptz not null default now(),
   description text not null default '',
   tags jsonb not null default '{}',
-  -- Where an MLflow client finds the files.
-  source text not null,
+  -- Where the MLflow client that registered it says the files are; null when the platform did, from its own files.
+  source text,
   run_id uuid,
   experiment_id bigint,
   logged_model_id text,

@@ -300,8 +300,9 @@ export interface ModelVersions {
   runId: string | null;
   runLink: Generated<string>;
   signature: Json | null;
-  source: string;
+  source: string | null;
   stage: Generated<string>;
+  stageAt: Generated<Timestamp>;
   tags: Generated<Json>;
   task: string | null;
   tenantId: string;
