@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify'
 import { writeAudit } from '../audit.ts'
 import type { Services } from '../context.ts'
 import { PlatformError } from '../errors.ts'
@@ -59,7 +65,6 @@ export async function buildServer(options: HttpOptions): Promise<FastifyInstance
 
   const kinds = [...new Set(operations.map((o) => o.bodyKind))] as (BodyKind | 'none')[]
   for (const kind of kinds) {
-    // biome-ignore lint/nursery/noMisusedPromises: Fastify awaits what a plugin returns
     await app.register(async (scope) => {
       await takeBodies(scope, kind, services.config.maxUploadBytes)
       for (const operation of operations) {
@@ -104,7 +109,6 @@ function addRoute(scope: FastifyInstance, operation: Operation, options: HttpOpt
     handler: async (request, reply) => {
       const ctx = request.ctx!
       const gone = new AbortController()
-      request.raw.once('close', () => request.raw.readableAborted && gone.abort())
       reply.raw.once('close', () => reply.raw.writableFinished || gone.abort())
       const { params, query, body } = request
       const result = await operation.handler(ctx, { params, query, body, request, signal: gone.signal })
