@@ -65,11 +65,14 @@ export async function buildServer(options: HttpOptions): Promise<FastifyInstance
 
   const kinds = [...new Set(operations.map((o) => o.bodyKind))] as (BodyKind | 'none')[]
   for (const kind of kinds) {
-    await app.register(async (scope) => {
-      await takeBodies(scope, kind, services.config.maxUploadBytes)
-      for (const operation of operations) {
-        if (operation.bodyKind === kind) addRoute(scope, operation, options, closing.signal)
-      }
+    await app.register((scope, _options, done) => {
+      takeBodies(scope, kind, services.config.maxUploadBytes)
+        .then(() => {
+          for (const operation of operations) {
+            if (operation.bodyKind === kind) addRoute(scope, operation, options, closing.signal)
+          }
+        })
+        .then(() => done(), done)
     })
   }
   return app
