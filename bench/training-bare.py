@@ -25,7 +25,7 @@ parser.add_argument("--learning-rate", type=float, default=3e-3)
 parser.add_argument("--weight-decay", type=float, default=0.05)
 parser.add_argument("--smoothing", type=float, default=0.1)
 parser.add_argument("--crop", type=float, default=0.5)
-parser.add_argument("--jitter", type=float, default=0.2)
+parser.add_argument("--jitter", type=float, default=0.0)
 parser.add_argument("--validation", type=float, default=0.1)
 parser.add_argument("--channels-last", action="store_true")
 arguments = parser.parse_args()
@@ -62,6 +62,8 @@ def augment(x):
     theta[:, 0, 2], theta[:, 1, 2] = (torch.rand(n) * 2 - 1) * (1 - width), (torch.rand(n) * 2 - 1) * (1 - height)
     grid = functional.affine_grid(theta, list(x.shape), align_corners=False)
     x = functional.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
+    if not arguments.jitter:
+        return x
     brightness, contrast, saturation = (1 + (torch.rand(3, n, 1, 1, 1) * 2 - 1) * arguments.jitter)
     x = x * brightness
     x = torch.lerp(x.mean((1, 2, 3), keepdim=True), x, contrast)

@@ -19,7 +19,7 @@ class Augmentation:
     horizontal_flip: float = number(0.5, 0, 1, "chance that an image is mirrored")
     crop: float = number(0.5, 0.05, 1, "smallest part of the area that a random crop keeps; 1 = no crop")
     rotation: float = number(0, 0, 180, "largest random rotation, in degrees either way")
-    color_jitter: float = number(0.2, 0, 1, "random change of brightness, contrast and saturation; 0 = none")
+    color_jitter: float = number(0, 0, 1, "random change of brightness, contrast and saturation; 0 = none")
 
 
 @dataclass(frozen=True)
