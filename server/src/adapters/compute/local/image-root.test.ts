@@ -8,7 +8,8 @@ import { gzipSync } from 'node:zlib'
 import { pack } from 'tar-stream'
 import { afterAll, beforeEach, expect, test } from 'vitest'
 import { whenEnded } from '../compute.suite.ts'
-import { type ImageRunConfig, materialiseImage } from './image-root.ts'
+import type { ImageRunConfig } from '../compute.ts'
+import { materialiseImage } from './image-root.ts'
 import { localCompute } from './local.driver.ts'
 
 const digestOf = (bytes: Uint8Array | string) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
@@ -117,4 +118,46 @@ test('no argument and no working folder leads out of the root', async () => {
 test.each([[undefined], [['missing-tool']]])('an image whose program is %j is refused', async (Cmd) => {
   const { request } = await image([{ a: 'a' }], { Cmd })
   await expect(materialiseImage(request)).rejects.toThrow(/program/)
+})
+
+test('work from an image alone: its program, folder and variables, and the address it listens at', async () => {
+  const server = `#!/bin/sh
+cd "$(dirname "$PORT_FILE")" && echo "$HOST $PORT $GIVEN" && pwd
+echo 4711 > port; read -r _ < data 2>/dev/null; sleep 60
+`
+  const { request } = await image([{ 'app/run': server }], {
+    Entrypoint: ['/app/run'],
+    Env: ['HOST=0.0.0.0', 'PORT=8080', 'GIVEN=image', 'PATH=/usr/bin:/bin'],
+  })
+  const { folder: _, ...stored } = request
+  const compute = await localCompute({ folder: join(folder, 'work'), log: { warn: () => {} } })
+  await compute.prepareImage(stored)
+  const handle = await compute.start({
+    name: 'served',
+    command: [],
+    image: stored,
+    env: { GIVEN: 'own' },
+    listens: true,
+  })
+  try {
+    const address = async () => {
+      const status = await compute.status(handle)
+      return status.state === 'running' ? status.address : status.state
+    }
+    await expect.poll(address, { timeout: 10_000 }).toBe('127.0.0.1:4711')
+    expect((await compute.logs(handle, 0, 1000)).toString()).toContain('127.0.0.1 0 own')
+    await compute.keepImages(new Set([request.digest]))
+    expect((await readdir(join(folder, 'work', '.images'))).length).toBe(1)
+    await compute.keepImages(new Set())
+    expect(await readdir(join(folder, 'work', '.images'))).toEqual([])
+    expect((await compute.list()).length).toBe(1)
+  } finally {
+    await compute.remove(handle)
+  }
+})
+
+test('work without a program, or without a folder, is refused', async () => {
+  const compute = await localCompute({ folder: join(folder, 'work'), log: { warn: () => {} } })
+  await expect(compute.start({ name: 'a', command: [], env: {}, folder })).rejects.toThrow(/program/)
+  await expect(compute.start({ name: 'a', command: ['/bin/true'], env: {} })).rejects.toThrow(/folder/)
 })

@@ -1,28 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join, posix } from 'node:path'
-import type { Readable } from 'node:stream'
 import { extractTar } from '../../../platform/archives/tar-archive.ts'
 import { hexOfDigest } from '../../../platform/blobs/digest.ts'
+import type { ImageRunConfig, WorkImage } from '../compute.ts'
 
-/** The part of an image configuration that says how to run it. @source OCI Image Specification 1.1 "config" */
-export interface ImageRunConfig {
-  Entrypoint?: string[] | null
-  Cmd?: string[] | null
-  Env?: string[] | null
-  WorkingDir?: string
-}
-
-export interface ImageRequest {
+export interface ImageRequest extends WorkImage {
   /** Holds a folder per image; private to this driver. */
   folder: string
-  /** Of the manifest. */
-  digest: string
-  /** From the lowest to the uppermost. */
-  layers: { digest: string }[]
-  /** The image configuration as JSON. */
-  config: { config?: ImageRunConfig }
-  open: (digest: string) => Promise<Readable>
   /** Largest length of all layers unpacked, in bytes; 64 GiB unless told. */
   maxBytes?: number
   /** Ends the unpacking, also for callers that joined it. */
@@ -73,6 +58,18 @@ async function unpack(request: ImageRequest, root: string): Promise<void> {
     })
   } finally {
     await rm(partial, { recursive: true, force: true })
+  }
+}
+
+/** Removes unpacked images other than these. */
+export async function removeImages(folder: string, kept: ReadonlySet<string>): Promise<void> {
+  const names = new Set([...kept].map(hexOfDigest))
+  const present = await readdir(folder).catch(() => [])
+  for (const name of present.filter((name) => /^[0-9a-f]{64}$/.test(name) && !names.has(name))) {
+    // Out of sight first: who unpacks it again meanwhile gets a folder of its own.
+    const removed = join(folder, partialPrefix + randomUUID())
+    await rename(join(folder, name), removed).catch(() => undefined)
+    await rm(removed, { recursive: true, force: true })
   }
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Compute, WorkHandle, WorkSpec, WorkStatus } from '../compute.ts'
+import { materialiseImage, removeImages } from './image-root.ts'
 import { sessionMembers, signalProcess } from './session-processes.ts'
 import {
   type EndReason,
@@ -11,7 +12,9 @@ import {
   findStarted,
   isSupervised,
   listNames,
+  type RunnableSpec,
   readLog,
+  readPort,
   recordReason,
   recordSpec,
   type StartedWork,
@@ -29,6 +32,7 @@ export interface LocalComputeOptions {
 }
 
 const driver = 'local'
+const host = '127.0.0.1'
 const pollMs = 20
 /** How long killed processes may take to vanish before the kill counts as done anyway (they may hang in the kernel). */
 const vanishMs = 10_000
@@ -51,7 +55,9 @@ export async function localCompute({ folder, log, logBytes = 256 * 1024 ** 2 }: 
     if (ended) return ended
     watch.add(work)
     const memoryBytes = watch.memoryBytes(work.name)
-    return { state: 'running', pid: work.leader.pid, startedAt: work.startedAt.toISOString(), memoryBytes }
+    const port = work.spec.listens ? await readPort(folder, work.name) : null
+    const address = port === null ? undefined : `${host}:${port}`
+    return { state: 'running', pid: work.leader.pid, startedAt: work.startedAt.toISOString(), memoryBytes, address }
   }
   const endAs = async (handle: WorkHandle, reason: EndReason, graceMs: number) => {
     const work = await started(handle)
@@ -78,8 +84,15 @@ export async function localCompute({ folder, log, logBytes = 256 * 1024 ** 2 }: 
       const all = await Promise.all(handles.map(async (handle) => ({ handle, status: await status(handle) })))
       return all.filter((work) => work.status.state !== 'absent')
     },
+    async prepareImage(image, signal) {
+      await materialiseImage({ ...image, folder: imagesOf(folder), signal })
+    },
+    keepImages: (digests) => removeImages(imagesOf(folder), digests),
   }
 }
+
+/** Beside the works, under a name that no work can have. */
+const imagesOf = (root: string) => join(root, '.images')
 
 /** Takes running work under watch, and ends what ended work left behind in its session. */
 async function adopt(root: string, name: string, watch: LimitWatch): Promise<void> {
@@ -91,11 +104,10 @@ async function adopt(root: string, name: string, watch: LimitWatch): Promise<voi
 
 async function startOnce(root: string, spec: WorkSpec): Promise<void> {
   if (!workName.test(spec.name)) throw new Error(`not a name for work: ${JSON.stringify(spec.name)}`)
-  if (!isAbsolute(spec.command[0] ?? '')) throw new Error(`the program of ${spec.name} needs an absolute path`)
   if (await findStarted(root, spec.name)) return
   const folder = join(root, spec.name)
+  const complete = await runnable(root, spec)
   await mkdir(join(folder, 'tmp'), { recursive: true, mode: 0o700 })
-  const complete = { ...spec, env: { ...defaultEnvironment(folder, spec), ...spec.env } }
   await recordSpec(folder, complete)
   // Not in append mode: the position then outlives a truncation, which is how an endless log is kept small.
   const log = await open(join(folder, 'log'), 'r+').catch(() => open(join(folder, 'log'), 'w', 0o600))
@@ -109,11 +121,28 @@ async function startOnce(root: string, spec: WorkSpec): Promise<void> {
   }
 }
 
-function defaultEnvironment(folder: string, spec: WorkSpec): Record<string, string> {
-  const temporary = join(folder, 'tmp')
+/** What is started in the end: the image resolved to files of this machine, the environment complete. */
+async function runnable(root: string, { image, ...spec }: WorkSpec): Promise<RunnableSpec> {
+  const from = image && (await materialiseImage({ ...image, folder: imagesOf(root) }))
+  const command = spec.command.length > 0 ? spec.command : (from?.command ?? [])
+  if (!isAbsolute(command[0] ?? '')) throw new Error(`the program of ${spec.name} needs an absolute path`)
+  const folder = spec.folder ?? from?.workingFolder
+  if (folder === undefined) throw new Error(`${spec.name} needs a working folder`)
+  const own = join(root, spec.name)
+  const env = {
+    ...defaultEnvironment(own, spec.folder),
+    ...from?.env,
+    ...spec.env,
+    ...(spec.listens ? { HOST: host, PORT: '0', PORT_FILE: join(own, 'port') } : {}),
+  }
+  return { ...spec, command, folder, env, image: image && { digest: image.digest } }
+}
+
+function defaultEnvironment(own: string, home: string | undefined): Record<string, string> {
+  const temporary = join(own, 'tmp')
   return {
     PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-    HOME: spec.folder,
+    HOME: home ?? temporary,
     // Sockets are made there too (Python's worker processes), and their paths may have 107 bytes at most.
     TMPDIR: temporary.length <= 64 ? temporary : tmpdir(),
   }

@@ -8,10 +8,16 @@ import { meaningOf } from './work-shim.ts'
 /** Why the driver ended a work. */
 export type EndReason = 'stopped' | 'killed' | 'memory' | 'time'
 
+/** Work as this machine runs it: its image, if any, has become a program and a folder. */
+export interface RunnableSpec extends Omit<WorkSpec, 'image' | 'folder'> {
+  folder: string
+  image?: { digest: string }
+}
+
 /** A work whose process was started, whatever became of it. */
 export interface StartedWork {
   name: string
-  spec: WorkSpec
+  spec: RunnableSpec
   /** The shell that stays with the work: leader of its session and group. */
   leader: Pick<ProcessStat, 'pid' | 'start'>
   startedAt: Date
@@ -35,7 +41,7 @@ async function readText(path: string): Promise<TextFile | null> {
 }
 
 /** Records what is to be run, whole or not at all. */
-export async function recordSpec(folder: string, spec: WorkSpec): Promise<void> {
+export async function recordSpec(folder: string, spec: RunnableSpec): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const partial = join(folder, `spec.${randomUUID()}`)
   await writeFile(partial, JSON.stringify(spec, null, 2), { mode: 0o600 })
@@ -103,6 +109,12 @@ const times = (work: StartedWork, exit: TextFile) => ({
 
 function ignoreExisting(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EEXIST') throw error
+}
+
+/** The port that the work chose, or null while it has not said. */
+export async function readPort(root: string, name: string): Promise<number | null> {
+  const port = /^\d{1,5}\n?$/.exec((await readText(join(root, name, 'port')))?.text ?? '')
+  return port && Number(port[0])
 }
 
 export async function readLog(root: string, name: string, offset: number, maxBytes: number): Promise<Buffer> {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { constants } from 'node:os'
-import type { WorkSpec } from '../compute.ts'
+import type { RunnableSpec } from './work-folder.ts'
 
 /**
  * The small shell that stays with the work, as leader of its own session, and outlives the server.
@@ -31,7 +31,7 @@ kill -KILL 0
  * Starts the shell for a work; all output goes to `log`, an open file. Resolves when the shell runs, which says
  * nothing about the work. Nothing else of this process is inherited: neither files nor environment.
  */
-export async function startShim(folder: string, spec: WorkSpec, log: number): Promise<void> {
+export async function startShim(folder: string, spec: RunnableSpec, log: number): Promise<void> {
   const nothing = await open('/dev/null', 'r')
   try {
     const stdio: (number | 'ignore')[] = ['ignore', log, log]
