@@ -1,5 +1,8 @@
+import { catalogFeature } from './features/catalog/catalog.feature.ts'
+import { experimentsFeature } from './features/experiments/experiments.feature.ts'
 import { identityFeature } from './features/identity/identity.feature.ts'
 import type { TokenSigner } from './features/identity/tokens.ts'
+import { modelsFeature } from './features/models/models.feature.ts'
 import { systemFeature } from './features/system/system.feature.ts'
 import type { Config } from './platform/config.ts'
 import type { Feature } from './platform/feature.ts'
@@ -13,9 +16,12 @@ export interface AppParts {
 }
 
 /** The whole product on one screen, in the order of the documentation. */
-export function createFeatures({ signer, metrics }: AppParts): Feature[] {
+export function createFeatures({ config, signer, metrics }: AppParts): Feature[] {
   const features: Feature[] = [
     identityFeature(signer),
+    catalogFeature,
+    experimentsFeature(config),
+    modelsFeature,
     // The last one describes all the others.
     systemFeature(() => operationsOf(features), metrics),
   ]

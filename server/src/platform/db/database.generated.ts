@@ -77,7 +77,6 @@ export interface DatasetFiles {
   split: string | null;
   status: Generated<string>;
   tenantId: string;
-  uploadId: string | null;
   width: number | null;
 }
 
@@ -126,6 +125,17 @@ export interface Datasets {
 export interface DatasetUploadChunks {
   chunkIndex: number;
   sha256: string;
+  size: number;
+  tenantId: string;
+  uploadId: string;
+}
+
+export interface DatasetUploadMembers {
+  digest: string;
+  fileId: string;
+  kind: string;
+  mediaType: string;
+  path: string;
   size: number;
   tenantId: string;
   uploadId: string;
@@ -230,6 +240,26 @@ export interface ModelComments {
   version: number;
 }
 
+export interface ModelImages {
+  builderTag: string;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  digest: string | null;
+  endedAt: Timestamp | null;
+  error: Json | null;
+  id: string;
+  modelId: string;
+  modelName: string;
+  modelVersion: number;
+  progress: Generated<number>;
+  repository: string | null;
+  runId: string;
+  sizeBytes: number | null;
+  state: Generated<string>;
+  tag: string | null;
+  tenantId: string;
+}
+
 export interface ModelPromotions {
   createdAt: Generated<Timestamp>;
   decidedAt: Timestamp | null;
@@ -244,6 +274,9 @@ export interface ModelPromotions {
   requestedBy: string;
   requestedById: string | null;
   rollbackConditions: string | null;
+  rollbackReason: string | null;
+  rolledBackAt: Timestamp | null;
+  rolledBackBy: string | null;
   scope: string | null;
   status: Generated<string>;
   tenantId: string;
@@ -310,6 +343,124 @@ export interface ModelVersions {
   version: number;
 }
 
+export interface RegistryBlobs {
+  contentDigest: string;
+  createdAt: Generated<Timestamp>;
+  digest: string;
+  repositoryId: string;
+  size: number;
+  tenantId: string | null;
+  touchedAt: Generated<Timestamp>;
+}
+
+export interface RegistryContents {
+  digest: string;
+  touchedAt: Generated<Timestamp>;
+}
+
+export interface RegistryHolds {
+  createdAt: Generated<Timestamp>;
+  digest: string;
+  holder: string;
+  reason: string;
+  repositoryName: string;
+  tenantId: string;
+}
+
+export interface RegistryImports {
+  chunkSize: number;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  endedAt: Timestamp | null;
+  error: Json | null;
+  filename: string | null;
+  id: string;
+  images: Generated<Json>;
+  phase: Generated<string>;
+  progress: Generated<number>;
+  receivedBytes: Generated<number>;
+  repository: string | null;
+  runId: string | null;
+  sizeBytes: number;
+  status: Generated<string>;
+  tag: string | null;
+  tenantId: string;
+  touchedAt: Generated<Timestamp>;
+}
+
+export interface RegistryManifests {
+  annotations: Generated<Json>;
+  artifactType: string | null;
+  contentDigest: string;
+  createdAt: Generated<Timestamp>;
+  digest: string;
+  kind: string;
+  mediaType: string;
+  repositoryId: string;
+  size: number;
+  subject: string | null;
+  tenantId: string | null;
+  totalSize: number;
+}
+
+export interface RegistryReferences {
+  digest: string;
+  manifestDigest: string;
+  mediaType: string;
+  position: number;
+  repositoryId: string;
+  role: string;
+  size: number;
+  tenantId: string | null;
+}
+
+export interface RegistryRepositories {
+  createdAt: Generated<Timestamp>;
+  id: string;
+  lastPulledAt: Timestamp | null;
+  name: string;
+  pullCount: Generated<number>;
+  pushedAt: Timestamp | null;
+  tenantId: string | null;
+  updatedAt: Generated<Timestamp>;
+}
+
+export interface RegistryShares {
+  repositoryId: string;
+  tenantId: string;
+}
+
+export interface RegistryTags {
+  digest: string;
+  name: string;
+  repositoryId: string;
+  tenantId: string | null;
+  updatedAt: Generated<Timestamp>;
+}
+
+export interface RegistryTokens {
+  createdAt: Generated<Timestamp>;
+  expiresAt: Timestamp | null;
+  id: string;
+  lastUsedAt: Timestamp | null;
+  name: string;
+  prefix: string;
+  revokedAt: Timestamp | null;
+  revokedBy: string | null;
+  secretHash: Buffer;
+  tenantId: string;
+  userId: string;
+}
+
+export interface RegistryUploads {
+  createdAt: Generated<Timestamp>;
+  id: string;
+  receivedBytes: Generated<number>;
+  repositoryId: string;
+  tenantId: string | null;
+  touchedAt: Generated<Timestamp>;
+}
+
 export interface RunLogs {
   byteLength: number;
   byteOffset: number;
@@ -358,6 +509,92 @@ export interface Schedules {
   lastRunId: string | null;
   name: string;
   nextAt: Timestamp;
+}
+
+export interface ServingDeployments {
+  action: string;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  endedAt: Timestamp | null;
+  endpoint: string;
+  endpointId: string;
+  error: Json | null;
+  generation: number;
+  id: string;
+  previous: Json | null;
+  runId: string;
+  state: Generated<string>;
+  tenantId: string;
+  wanted: Json;
+}
+
+export interface ServingEndpoints {
+  checkedAt: Timestamp | null;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  deploymentId: string;
+  desired: Generated<string>;
+  error: Json | null;
+  generation: Generated<number>;
+  gpu: Generated<number>;
+  id: string;
+  imageDigest: string;
+  imageId: string;
+  modelId: string;
+  modelVersion: number;
+  name: string;
+  replicas: number;
+  state: Generated<string>;
+  tenantId: string;
+  updatedAt: Generated<Timestamp>;
+  validationDatasetId: string | null;
+}
+
+export interface ServingReplicas {
+  address: string | null;
+  attempt: Generated<number>;
+  createdAt: Generated<Timestamp>;
+  endpointId: string;
+  failure: Json | null;
+  failures: Generated<number>;
+  id: string;
+  imageDigest: string;
+  since: Generated<Timestamp>;
+  state: Generated<string>;
+  tenantId: string;
+  until: Timestamp | null;
+}
+
+export interface ServingTraffic {
+  bucketAt: Timestamp;
+  bucketSeconds: number;
+  count2xx: number;
+  count3xx: number;
+  count4xx: number;
+  count5xx: number;
+  durationSeconds: number;
+  endpointId: string;
+  latencies: ArrayType<number>;
+  tenantId: string;
+}
+
+export interface ServingValidations {
+  correct: number | null;
+  createdBy: string;
+  datasetId: string;
+  endedAt: Timestamp | null;
+  endpointId: string;
+  errors: Generated<Json>;
+  failed: number | null;
+  id: string;
+  imageDigest: string;
+  kpis: Generated<Json>;
+  latencyMs: Json | null;
+  runId: string;
+  samples: number | null;
+  startedAt: Generated<Timestamp>;
+  state: Generated<string>;
+  tenantId: string;
 }
 
 export interface Sessions {
@@ -549,6 +786,7 @@ export interface DB {
   datasetObjects: DatasetObjects;
   datasets: Datasets;
   datasetUploadChunks: DatasetUploadChunks;
+  datasetUploadMembers: DatasetUploadMembers;
   datasetUploads: DatasetUploads;
   datasetUsage: DatasetUsage;
   experiments: Experiments;
@@ -556,15 +794,32 @@ export interface DB {
   memberships: Memberships;
   modelAliases: ModelAliases;
   modelComments: ModelComments;
+  modelImages: ModelImages;
   modelPromotions: ModelPromotions;
   models: Models;
   modelStageHistory: ModelStageHistory;
   modelVersionFiles: ModelVersionFiles;
   modelVersions: ModelVersions;
+  registryBlobs: RegistryBlobs;
+  registryContents: RegistryContents;
+  registryHolds: RegistryHolds;
+  registryImports: RegistryImports;
+  registryManifests: RegistryManifests;
+  registryReferences: RegistryReferences;
+  registryRepositories: RegistryRepositories;
+  registryShares: RegistryShares;
+  registryTags: RegistryTags;
+  registryTokens: RegistryTokens;
+  registryUploads: RegistryUploads;
   runLogs: RunLogs;
   runs: Runs;
   runSteps: RunSteps;
   schedules: Schedules;
+  servingDeployments: ServingDeployments;
+  servingEndpoints: ServingEndpoints;
+  servingReplicas: ServingReplicas;
+  servingTraffic: ServingTraffic;
+  servingValidations: ServingValidations;
   sessions: Sessions;
   tenants: Tenants;
   trackerArtifacts: TrackerArtifacts;
