@@ -1,0 +1,90 @@
+import { sql } from 'kysely'
+import type { Tx } from '../../platform/db/transaction.ts'
+import type { RepositoryRow } from './repositories.store.ts'
+
+export interface BlobLink {
+  /** The name clients use, by SHA-256 or SHA-512. */
+  digest: string
+  /** SHA-256, the name in the blob store. */
+  contentDigest: string
+  /** Length in bytes. */
+  size: number
+}
+
+/** Links blobs into the repository, or touches the links that are there. */
+export async function linkBlobs(tx: Tx, repository: RepositoryRow, blobs: BlobLink[]): Promise<void> {
+  const unique = [...new Map(blobs.map((blob) => [blob.digest, blob])).values()].sort((a, b) =>
+    a.digest < b.digest ? -1 : 1,
+  )
+  if (unique.length === 0) return
+  await tx
+    .insertInto('registryBlobs')
+    .values(unique.map((blob) => ({ ...blob, repositoryId: repository.id, tenantId: repository.tenantId })))
+    .onConflict((oc) => oc.columns(['repositoryId', 'digest']).doUpdateSet({ touchedAt: sql`now()` }))
+    .execute()
+}
+
+export async function findBlob(tx: Tx, repositoryId: string, digest: string) {
+  return tx
+    .selectFrom('registryBlobs')
+    .select(['digest', 'contentDigest', 'size', 'touchedAt'])
+    .where('repositoryId', '=', repositoryId)
+    .where('digest', '=', digest)
+    .executeTakeFirst()
+}
+
+/** A link to the blob in any of the tenant's repositories. */
+export async function findBlobInTenant(tx: Tx, tenantId: string, digest: string): Promise<BlobLink | undefined> {
+  return tx
+    .selectFrom('registryBlobs')
+    .select(['digest', 'contentDigest', 'size'])
+    .where('tenantId', '=', tenantId)
+    .where('digest', '=', digest)
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/**
+ * Marks blobs as relied on by a push that is under way, and returns the digests that are there. A sweep that meets
+ * the mark leaves them alone, and one that came first makes them missing here.
+ */
+export async function touchBlobs(tx: Tx, repositoryId: string, digests: string[]): Promise<Set<string>> {
+  if (digests.length === 0) return new Set()
+  // Locked in one order, or two pushes of the same layers would wait for each other.
+  await tx
+    .selectFrom('registryBlobs')
+    .select('digest')
+    .where('repositoryId', '=', repositoryId)
+    .where('digest', 'in', digests)
+    .orderBy('digest')
+    .forUpdate()
+    .execute()
+  const rows = await tx
+    .updateTable('registryBlobs')
+    .set({ touchedAt: sql`now()` })
+    .where('repositoryId', '=', repositoryId)
+    .where('digest', 'in', digests)
+    .returning('digest')
+    .execute()
+  return new Set(rows.map((row) => row.digest))
+}
+
+/** False when the repository had no such blob. */
+export async function unlinkBlob(tx: Tx, repositoryId: string, digest: string): Promise<boolean> {
+  const result = await tx
+    .deleteFrom('registryBlobs')
+    .where('repositoryId', '=', repositoryId)
+    .where('digest', '=', digest)
+    .executeTakeFirst()
+  return result.numDeletedRows > 0n
+}
+
+/** Notes content before its bytes come, so that a sweep neither misses nor takes it. */
+export async function noteContents(tx: Tx, digests: string[]): Promise<void> {
+  if (digests.length === 0) return
+  await tx
+    .insertInto('registryContents')
+    .values([...new Set(digests)].sort().map((digest) => ({ digest })))
+    .onConflict((oc) => oc.column('digest').doUpdateSet({ touchedAt: sql`now()` }))
+    .execute()
+}

@@ -1,0 +1,125 @@
+import { sql } from 'kysely'
+import type { Tx } from '../../platform/db/transaction.ts'
+import type { Manifest } from './oci/oci-manifests.ts'
+import type { RepositoryRow } from './repositories.store.ts'
+
+export interface StoredManifest {
+  digest: string
+  contentDigest: string
+  mediaType: string
+  size: number
+}
+
+/** Writes a manifest and what it refers to. Once there it never changes: its digest says what it is. */
+export async function insertManifest(
+  tx: Tx,
+  repository: RepositoryRow,
+  manifest: Manifest & { contentDigest: string },
+): Promise<void> {
+  const keys = { repositoryId: repository.id, tenantId: repository.tenantId }
+  const references = referencesOf(manifest)
+  const inserted = await tx
+    .insertInto('registryManifests')
+    .values({
+      ...keys,
+      digest: manifest.digest,
+      contentDigest: manifest.contentDigest,
+      mediaType: manifest.mediaType,
+      kind: manifest.kind,
+      size: manifest.size,
+      totalSize: manifest.size + references.reduce((sum, { size }) => sum + size, 0),
+      subject: manifest.subject?.digest ?? null,
+      artifactType: manifest.artifactType,
+      annotations: JSON.stringify(manifest.annotations),
+    })
+    .onConflict((oc) => oc.columns(['repositoryId', 'digest']).doNothing())
+    .executeTakeFirst()
+  if (inserted.numInsertedOrUpdatedRows === 0n || references.length === 0) return
+  await tx
+    .insertInto('registryReferences')
+    .values(references.map((reference) => ({ ...keys, manifestDigest: manifest.digest, ...reference })))
+    .execute()
+}
+
+function referencesOf({ config, layers, children }: Manifest) {
+  const of = (role: 'config' | 'layer' | 'manifest', list: { mediaType: string; digest: string; size: number }[]) =>
+    list.map(({ mediaType, digest, size }, position) => ({ role, position, mediaType, digest, size }))
+  return [...of('config', config ? [config] : []), ...of('layer', layers), ...of('manifest', children)]
+}
+
+const columns = ['m.digest', 'm.contentDigest', 'm.mediaType', 'm.size'] as const
+
+export async function findManifest(tx: Tx, repositoryId: string, digest: string): Promise<StoredManifest | undefined> {
+  return tx
+    .selectFrom('registryManifests as m')
+    .select(columns)
+    .where('m.repositoryId', '=', repositoryId)
+    .where('m.digest', '=', digest)
+    .executeTakeFirst()
+}
+
+/** A manifest by tag or digest of a repository given by its whole name, in one look. */
+export async function findManifestByName(tx: Tx, name: string, reference: { tag: string } | { digest: string }) {
+  const manifests = tx
+    .selectFrom('registryRepositories as r')
+    .innerJoin('registryManifests as m', 'm.repositoryId', 'r.id')
+    .select(columns)
+    .select('r.id as repositoryId')
+    .where('r.name', '=', name)
+  if ('digest' in reference) return manifests.where('m.digest', '=', reference.digest).executeTakeFirst()
+  return manifests
+    .innerJoin('registryTags as t', (join) =>
+      join.onRef('t.repositoryId', '=', 'm.repositoryId').onRef('t.digest', '=', 'm.digest'),
+    )
+    .where('t.name', '=', reference.tag)
+    .executeTakeFirst()
+}
+
+/** A manifest of that digest in any of the tenant's repositories. */
+export async function findManifestInTenant(
+  tx: Tx,
+  tenantId: string,
+  digest: string,
+): Promise<StoredManifest | undefined> {
+  return tx
+    .selectFrom('registryManifests as m')
+    .select(columns)
+    .where('m.tenantId', '=', tenantId)
+    .where('m.digest', '=', digest)
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** False when the repository had no such manifest. Its tags go with it. */
+export async function deleteManifest(tx: Tx, repositoryId: string, digest: string): Promise<boolean> {
+  const result = await tx
+    .deleteFrom('registryManifests')
+    .where('repositoryId', '=', repositoryId)
+    .where('digest', '=', digest)
+    .executeTakeFirst()
+  return result.numDeletedRows > 0n
+}
+
+export async function listReferrers(tx: Tx, name: string, subject: string, artifactType: string | null) {
+  let query = tx
+    .selectFrom('registryRepositories as r')
+    .innerJoin('registryManifests as m', 'm.repositoryId', 'r.id')
+    .select(columns)
+    .select(['m.artifactType', 'm.annotations'])
+    .where('r.name', '=', name)
+    .where('m.subject', '=', subject)
+  if (artifactType !== null) query = query.where(sql`coalesce(m.artifact_type, '')`, '=', artifactType)
+  return query.orderBy('m.createdAt').orderBy('m.digest').execute()
+}
+
+/** Keeps the manifest from being deleted until the transaction ends; false when it is not there. */
+export async function lockManifest(tx: Tx, repositoryId: string, digest: string): Promise<boolean> {
+  const row = await tx
+    .selectFrom('registryManifests')
+    .select('digest')
+    .where('repositoryId', '=', repositoryId)
+    .where('digest', '=', digest)
+    .forShare()
+    .executeTakeFirst()
+  return row !== undefined
+}
