@@ -339,6 +339,9 @@ create table model_promotions (
   decision_comment text,
   -- Versions that were in Production when it was approved: what a rollback restores.
   replaced_versions integer[] not null default '{}',
+  rolled_back_by text,
+  rollback_reason text,
+  rolled_back_at timestamptz,
   created_at timestamptz not null default now(),
   decided_at timestamptz,
   expires_at timestamptz not null,

@@ -1,7 +1,7 @@
 import type { Tx } from '../../platform/db/transaction.ts'
 import { notFound } from '../../platform/errors.ts'
 import { findModel } from './models.store.ts'
-import { addVersion, ensureModel } from './registration.ts'
+import { addVersion, ensureModel, nameFault } from './registration.ts'
 import type { ModelsCtx } from './stage-changes.ts'
 import { findFiles, findVersion, findVersionsInStage, type VersionFile, type VersionRow } from './versions.store.ts'
 
@@ -34,6 +34,9 @@ export interface ModelVersion extends Omit<VersionRow, 'version' | 'experimentId
   experimentId: string | null
   files: VersionFile[]
 }
+
+/** Says why a model cannot be named so, or null; for those who register later what they name now. */
+export const modelNameFault = (name: string): string | null => nameFault(name)
 
 /** Registers files that the platform made as the next version of a model, in stage None. */
 export async function registerModelVersion(

@@ -1,10 +1,11 @@
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict, notFound } from '../../platform/errors.ts'
-import { deleteArtifacts, upsertArtifacts } from './artifacts.store.ts'
+import { type ArtifactFile, deleteArtifacts, findArtifactsBelow, upsertArtifacts } from './artifacts.store.ts'
 import { downsample, outline, type SeriesPoint } from './downsampling.ts'
-import { findExperimentByName, insertExperiment } from './experiments.store.ts'
+import { findExperiment, findExperimentByName, insertExperiment } from './experiments.store.ts'
 import { findSeries, insertMetrics, type MetricPoint, type SeriesCandidates } from './metrics.store.ts'
+import { findRunData, type RunData } from './run-data.store.ts'
 import {
   deleteRun,
   findRun,
@@ -16,7 +17,7 @@ import {
   upsertTags,
 } from './runs.store.ts'
 
-export type { MetricPoint, SeriesPoint, TrackerRunRow }
+export type { ArtifactFile, MetricPoint, SeriesPoint, TrackerRunRow }
 
 /** What the tracker needs to know of the caller. */
 export type TrackerCtx = Pick<TenantCtx, 'tenant' | 'actor' | 'clock'>
@@ -87,6 +88,17 @@ export const endTrackerRun = (
   status: Extract<TrackerRunStatus, 'FINISHED' | 'FAILED' | 'KILLED'>,
 ): Promise<void> => updateRun(tx, ctx.tenant.id, runId, { status, endMs: ctx.clock.now().getTime() })
 
+/** Address of the tenant's artifact root: absolute, so that clients of every age find it. @source contract B10.8 */
+export const artifactRootUri = (ctx: Pick<TenantCtx, 'publicUrl'>): string =>
+  `${ctx.publicUrl}/tracker/api/2.0/mlflow-artifacts/artifacts`
+
+/** Folder below the artifact root that an address means, or null when it means no place of ours. */
+export function folderOfUri(ctx: Pick<TenantCtx, 'publicUrl'>, uri: string): string | null {
+  const root = `${artifactRootUri(ctx)}/`
+  const path = uri.startsWith(root) ? uri.slice(root.length) : /^mlflow-artifacts:\/+(.+)$/.exec(uri)?.[1]
+  return path?.replace(/\/+$/, '') || null
+}
+
 /** Folder of a run's files below the tenant's artifact root. */
 export const runArtifactFolder = (experimentId: number | string, runId: string): string =>
   `${experimentId}/${runId}/artifacts`
@@ -102,6 +114,30 @@ export async function putRunArtifacts(
   const folder = runArtifactFolder(experimentId, runId)
   const below = files.map((file) => ({ ...file, path: `${folder}/${file.path}` }))
   await upsertArtifacts(tx, ctx.tenant.id, below)
+}
+
+/** A run with everything that says how it came about. */
+export interface TrackerRunSummary {
+  run: TrackerRunRow
+  experimentName: string
+  params: RunData['params']
+  tags: RunData['tags']
+  metrics: RunData['metrics']
+}
+
+/** Null when there is no such run, or no more. */
+export async function findTrackerRunSummary(tx: Tx, ctx: TrackerCtx, runId: string): Promise<TrackerRunSummary | null> {
+  const run = await findRun(tx, ctx.tenant.id, runId)
+  if (!run) return null
+  const experiment = await findExperiment(tx, ctx.tenant.id, run.experimentId)
+  const data = await findRunData(tx, ctx.tenant.id, [runId])
+  return { run, experimentName: experiment?.name ?? '', ...data.get(runId)! }
+}
+
+/** Files below a folder of the tenant's artifact root; the paths are relative to that folder. */
+export async function findArtifactFiles(tx: Tx, ctx: TrackerCtx, folder: string): Promise<ArtifactFile[]> {
+  const files = await findArtifactsBelow(tx, ctx.tenant.id, folder)
+  return files.map((file) => ({ ...file, path: file.path.slice(folder.length + 1) }))
 }
 
 export interface MetricSeries {

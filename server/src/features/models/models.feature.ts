@@ -1,0 +1,4 @@
+import { defineFeature } from '../../platform/feature.ts'
+import { modelRoutes } from './models.routes.ts'
+
+export const modelsFeature = defineFeature({ name: 'models', operations: [...modelRoutes] })
