@@ -11,7 +11,7 @@ from .protocol import Augmentation
 
 
 def augment(images: Tensor, settings: Augmentation, generator: torch.Generator) -> Tensor:
-    """Changed copies of float images [N, 3, H, W] in 0..1; the draws come from the generator, which lives on the CPU."""
+    """Changed copies of float images [N, 3, H, W] in 0..1; the draws come from the generator, a CPU one."""
     images = _move(images, settings, generator)
     return _colour(images, settings.color_jitter, generator) if settings.color_jitter else images
 

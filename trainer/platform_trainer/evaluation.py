@@ -1,6 +1,7 @@
 """Classification metrics from plain integers, so that they can be checked by hand; no framework takes part."""
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Sequence
 
 Matrix = List[List[int]]
@@ -22,7 +23,8 @@ def per_class(matrix: Matrix) -> List[Dict[str, float]]:
         hits, support, predicted = row[index], sum(row), columns[index]
         precision, recall = _ratio(hits, predicted), _ratio(hits, support)
         f1 = _ratio(2 * hits, support + predicted)
-        rows.append({"precision": precision, "recall": recall, "f1": f1, "support": support, "predicted": predicted})
+        counts = {"support": support, "predicted": predicted}
+        rows.append({"precision": precision, "recall": recall, "f1": f1, **counts})
     return rows
 
 
@@ -31,12 +33,15 @@ def report(
 ) -> Dict[str, Any]:
     """The evaluation of a split; `ranks` counts the classes scored above the true one, 0 being a hit.
 
-    Macro averages run over the classes that occur among the truths or the predictions. Top-5 needs five classes.
+    Macro averages run over the classes that occur among the truths or the predictions.
+    Top-5 is there from five classes on, the loss when it is finite: JSON holds no other.
     """
     matrix = confusion_matrix(truths, predictions, len(classes))
     rows = per_class(matrix)
     present = [row for row in rows if row["support"] or row["predicted"]]
-    metrics = {"top1": _ratio(sum(matrix[i][i] for i in range(len(classes))), len(truths)), "loss": loss}
+    metrics = {"top1": _ratio(sum(matrix[i][i] for i in range(len(classes))), len(truths))}
+    if math.isfinite(loss):
+        metrics["loss"] = loss
     if len(classes) >= 5:
         metrics["top5"] = _ratio(sum(rank < 5 for rank in ranks), len(ranks))
     for name in ("precision", "recall", "f1"):

@@ -51,7 +51,7 @@ def export_check(network: nn.Module, size: int) -> Dict[str, Any]:
 
 
 def verify_onnx(path: Path, check: Dict[str, Any]) -> Optional[str]:
-    """What was verified here, or None when neither onnx nor onnxruntime is installed; raises a Fault on a difference."""
+    """What was verified here, None where neither onnx nor onnxruntime is; raises a Fault on a difference."""
     onnx, runtime = _optional("onnx"), _optional("onnxruntime")
     if onnx is not None:
         try:

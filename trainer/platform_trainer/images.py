@@ -32,13 +32,15 @@ class ImageSet:
 
 
 def decode(path: Path, size: int) -> numpy.ndarray:
-    """One image as RGB [3, size, size] in uint8: upright by EXIF, alpha dropped, stretched with an antialiased triangle.
+    """One image as RGB [3, size, size] in uint8: upright by EXIF, alpha dropped, stretched by an antialiased triangle.
 
     The model server repeats this with sharp's linear kernel.
     """
     with Image.open(path) as image:
-        upright = ImageOps.exif_transpose(image).convert("RGB")
-        return numpy.asarray(upright.resize((size, size), Image.BILINEAR)).transpose(2, 0, 1)
+        upright = ImageOps.exif_transpose(image)
+        if upright.mode.startswith("I"):  # 16 bits, which Pillow would clip instead of scaling
+            upright = upright.convert("I").point(lambda value: value * (1 / 256)).convert("L")
+        return numpy.asarray(upright.convert("RGB").resize((size, size), Image.BILINEAR)).transpose(2, 0, 1)
 
 
 def load_images(

@@ -165,7 +165,7 @@ class Trainer:
         return difference > rule.min_delta or (difference == 0 and lower_loss)
 
     def _keep_after_stop(self, batches_done: int) -> None:
-        """last.pt of a whole epoch stays, so that resuming is exact; before the first one the weights are saved as is."""
+        """last.pt of a whole epoch stays, so resuming is exact; before the first one the weights are kept as is."""
         self.progress.stopped = True
         if self.progress.epochs_done:
             return
@@ -230,4 +230,4 @@ def _batches(images: int, size: int) -> int:
 
 
 def _fast_half(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return device.type == "cuda" and bool(torch.cuda.is_bf16_supported())

@@ -1,4 +1,4 @@
-"""Typed records read from JSON: a dataclass declares kinds, ranges and defaults, `read` names every fault by its key."""
+"""Typed records from JSON: a dataclass declares kinds, ranges and defaults; `read` names a fault by its key."""
 from __future__ import annotations
 
 import dataclasses

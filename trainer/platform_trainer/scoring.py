@@ -1,6 +1,7 @@
 """What a network says of a whole split, image by image."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Callable, List
 
@@ -13,7 +14,10 @@ _BATCH = 128
 
 @dataclass(frozen=True)
 class Scores:
-    """The mean loss, and for each image its class, the predicted one and how many were scored above its own."""
+    """The mean loss (infinite when it is no number), and for each image its class, the one predicted, and its rank.
+
+    The rank counts the classes scored above the image's own.
+    """
 
     loss: float
     truths: List[int]
@@ -39,7 +43,8 @@ def score(rows: Tensor, labels: Tensor, logits_of: Callable[[Tensor], Tensor]) -
             truths += own.tolist()
             predictions += logits.argmax(1).tolist()
             ranks += ranks_of(logits, own).tolist()
-    return Scores(loss / len(truths), truths, predictions, ranks)
+    mean = loss / len(truths)
+    return Scores(mean if math.isfinite(mean) else math.inf, truths, predictions, ranks)
 
 
 def ranks_of(logits: Tensor, labels: Tensor) -> Tensor:

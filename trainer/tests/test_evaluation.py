@@ -40,5 +40,8 @@ class Classification(unittest.TestCase):
         found = report([0, 0, 0, 0], [0, 1, 2, 3], [0, 4, 5, 1], 0.0, list("abcdef"))
         self.assertEqual((found["metrics"]["top1"], found["metrics"]["top5"]), (1 / 4, 3 / 4))
 
+    def test_loss_that_json_cannot_hold_is_left_out(self):
+        self.assertNotIn("loss", report([0], [0], [0], float("inf"), ["cat", "dog"])["metrics"])
+
     def test_nothing_to_evaluate_is_zero_not_a_division_by_zero(self):
         self.assertEqual(report([], [], [], 0.0, list("abcde"))["metrics"]["top5"], 0)

@@ -57,6 +57,10 @@ class Images(unittest.TestCase):
             if expected:
                 self.assertEqual(pixels[:, 3, 3].tolist(), expected)
 
+    def test_sixteen_bits_are_scaled_not_clipped(self):
+        Image.fromarray(numpy.full((9, 9), 200 * 256 + 255, dtype=numpy.uint16)).save(self.folder / "deep.png")
+        self.assertEqual(images.decode(self.folder / "deep.png", 16)[:, 4, 4].tolist(), [200] * 3)
+
     def test_unreadable_image_is_named_and_left_out(self):
         found = self.load(self.many(40, broken=[7]))
         self.assertEqual(len(found.rows["train"]), 39)
@@ -86,7 +90,7 @@ class Images(unittest.TestCase):
     def test_validation_is_carved_from_each_class_by_seed_and_never_empties_one(self):
         samples = [Sample(str(row), "a" if row < 20 else "b", "train") for row in range(22)]
         carved = images.carve_validation(samples, 0.5, seed=1)
-        self.assertEqual(Counter((s.label, s.split) for s in carved if s.split == "val"), {("a", "val"): 10, ("b", "val"): 1})
+        self.assertEqual(Counter(s.label for s in carved if s.split == "val"), {"a": 10, "b": 1})
         self.assertEqual(carved, images.carve_validation(samples, 0.5, seed=1))
         self.assertNotEqual(carved, images.carve_validation(samples, 0.5, seed=2))
 
@@ -143,6 +147,10 @@ class Scoring(unittest.TestCase):
     def test_rank_counts_the_classes_above_and_equal_scores_go_to_the_lower_index(self):
         logits = torch.tensor([[3.0, 1, 2], [3, 1, 2], [0, 0, 0], [0, 0, 0]])
         self.assertEqual(ranks_of(logits, torch.tensor([0, 1, 0, 2])).tolist(), [0, 2, 0, 2])
+
+    def test_loss_that_is_no_number_is_infinite_so_that_any_other_is_better(self):
+        found = score(torch.arange(2), torch.tensor([0, 1]), lambda rows: torch.full((len(rows), 2), float("nan")))
+        self.assertEqual(found.loss, float("inf"))
 
     def test_loss_is_the_mean_over_images_also_across_batches(self):
         labels = torch.arange(300) % 3

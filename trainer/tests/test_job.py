@@ -110,8 +110,10 @@ class Jobs(unittest.TestCase):
 
     def test_files_describe_the_model_and_agree_with_each_other(self):
         self.assertEqual(self.run_job(hyperparameters={"epochs": 2}), 0)
-        read = lambda path: json.loads((self.output / path).read_text())
-        model, evaluation, check = read("model/model.json"), read("evaluation.json"), read("export_check.json")
+        model, evaluation, check = (
+            json.loads((self.output / path).read_text())
+            for path in ("model/model.json", "evaluation.json", "export_check.json")
+        )
         self.assertEqual(model["classes"], CLASSES)
         self.assertEqual(model["input"], {"name": "images", "datatype": "FP32", "shape": [-1, 3, 16, 16]})
         self.assertEqual(model["output"]["shape"], [-1, 3])

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from math import isfinite
 from pathlib import Path
 from typing import Any, Dict, List, Mapping
 
@@ -60,7 +61,7 @@ def evaluate(job: Job, trainer: Trainer) -> Mapping[str, float]:
     write_json(path, {"split": split, **found})
     job.events.artifact(path.parent, path, "report")
     metrics = {f"{split}/{key}": value for key, value in found["metrics"].items()}
-    best = {key: value for key, value in trainer.progress.best.items() if key.startswith("val/")}
+    best = {key: value for key, value in trainer.progress.best.items() if key.startswith("val/") and isfinite(value)}
     job.events.metrics(trainer.progress.best_epoch, metrics)
     job.events.log(", ".join(f"{key} {value:.4g}" for key, value in metrics.items()))
     return {**best, **metrics}

@@ -82,9 +82,12 @@ export async function installInVenv(
 async function installWheels(python: string, options: CommandOptions): Promise<Installation> {
   const pip = (...args: string[]) =>
     runCommand(python, ['-m', 'pip', 'install', '--disable-pip-version-check', '--progress-bar=off', ...args], options)
-  options.report?.('Installing torch and torchvision by pip (about 200 MB for CPU wheels).')
+  options.report?.('Installing torch and torchvision by pip (about 200 MB for the CPU).')
   let torch = await pip('torch', 'torchvision', '--index-url', cpuWheels)
-  if (torch.code !== 0) torch = await pip('torch', 'torchvision')
+  if (torch.code !== 0) {
+    options.report?.('The CPU wheels are out of reach: taking the usual ones, which may bring 3 GB for GPUs.')
+    torch = await pip('torch', 'torchvision')
+  }
   if (torch.code !== 0) return { reason: lastLine(torch) }
   // From torch 2 on the ONNX exporter imports the onnx package.
   const rest = await pip('numpy', 'pillow', 'onnx')
