@@ -31,16 +31,26 @@ export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export interface AuditErasures {
+  contentHash: Buffer;
+  erasedAt: Generated<Timestamp>;
+  hash: Buffer;
+  reason: string;
+  seq: number;
+}
+
 export interface AuditEvents {
   action: string;
   actorEmail: string | null;
   actorId: string | null;
   at: Timestamp;
   detail: Json | null;
+  hash: Buffer | null;
   id: string;
   ip: string | null;
   outcome: string;
   requestId: string | null;
+  seq: number | null;
   target: string | null;
   tenantCode: string | null;
   tenantId: string | null;
@@ -343,6 +353,30 @@ export interface ModelVersions {
   version: number;
 }
 
+export interface NotificationPreferences {
+  prefs: Json;
+  updatedAt: Generated<Timestamp>;
+  userId: string;
+}
+
+export interface Notifications {
+  body: string | null;
+  createdAt: Generated<Timestamp>;
+  dedupeKey: string | null;
+  emailAfter: Generated<Timestamp>;
+  emailAttempts: Generated<number>;
+  emailError: string | null;
+  emailState: string;
+  groupName: string;
+  id: string;
+  inApp: boolean;
+  link: string | null;
+  readAt: Timestamp | null;
+  tenantId: string | null;
+  title: string;
+  userId: string;
+}
+
 export interface RegistryBlobs {
   contentDigest: string;
   createdAt: Generated<Timestamp>;
@@ -606,6 +640,21 @@ export interface Sessions {
   userId: string;
 }
 
+export interface TenantDeletions {
+  counts: Json;
+  createdAt: Generated<Timestamp>;
+  endedAt: Timestamp | null;
+  error: string | null;
+  id: string;
+  requestedBy: string;
+  runId: string | null;
+  startedAt: Timestamp | null;
+  status: Generated<string>;
+  tenantCode: string;
+  tenantId: string;
+  tenantName: string;
+}
+
 export interface Tenants {
   code: string;
   createdAt: Generated<Timestamp>;
@@ -614,6 +663,7 @@ export interface Tenants {
   isActive: Generated<boolean>;
   kpiTargets: Generated<Json>;
   name: string;
+  preparedAt: Timestamp | null;
   retention: Generated<Json>;
   sharedDefaults: Generated<Json>;
   updatedAt: Generated<Timestamp>;
@@ -780,6 +830,7 @@ export interface Users {
 }
 
 export interface DB {
+  auditErasures: AuditErasures;
   auditEvents: AuditEvents;
   datasetFileCounts: DatasetFileCounts;
   datasetFiles: DatasetFiles;
@@ -800,6 +851,8 @@ export interface DB {
   modelStageHistory: ModelStageHistory;
   modelVersionFiles: ModelVersionFiles;
   modelVersions: ModelVersions;
+  notificationPreferences: NotificationPreferences;
+  notifications: Notifications;
   registryBlobs: RegistryBlobs;
   registryContents: RegistryContents;
   registryHolds: RegistryHolds;
@@ -821,6 +874,7 @@ export interface DB {
   servingTraffic: ServingTraffic;
   servingValidations: ServingValidations;
   sessions: Sessions;
+  tenantDeletions: TenantDeletions;
   tenants: Tenants;
   trackerArtifacts: TrackerArtifacts;
   trackerDatasets: TrackerDatasets;

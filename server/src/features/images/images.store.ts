@@ -1,0 +1,97 @@
+import type { Tx } from '../../platform/db/transaction.ts'
+import { buildingStates, type ImageState } from './images.states.ts'
+
+export interface ImageError {
+  message: string
+  step: string | null
+}
+
+export interface ImageRow {
+  id: string
+  tenantId: string
+  modelId: string
+  modelName: string
+  modelVersion: number
+  builderTag: string
+  state: ImageState
+  progress: number
+  runId: string
+  repository: string | null
+  tag: string | null
+  digest: string | null
+  sizeBytes: number | null
+  error: ImageError | null
+  createdBy: string
+  createdAt: Date
+  endedAt: Date | null
+}
+
+export type NewImage = Pick<
+  ImageRow,
+  'id' | 'modelId' | 'modelName' | 'modelVersion' | 'builderTag' | 'runId' | 'createdBy'
+>
+
+/** False when a build of the same version by the same builder is under way. */
+export async function insertImage(tx: Tx, tenantId: string, image: NewImage): Promise<boolean> {
+  const inserted = await tx
+    .insertInto('modelImages')
+    .values({ ...image, tenantId })
+    .onConflict((oc) =>
+      oc
+        .columns(['tenantId', 'modelId', 'modelVersion', 'builderTag'])
+        .where('state', 'in', [...buildingStates])
+        .doNothing(),
+    )
+    .executeTakeFirst()
+  return Number(inserted.numInsertedOrUpdatedRows) > 0
+}
+
+export async function findImage(tx: Tx, tenantId: string, id: string): Promise<ImageRow | undefined> {
+  const row = await tx
+    .selectFrom('modelImages')
+    .selectAll()
+    .where('tenantId', '=', tenantId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return row as ImageRow | undefined
+}
+
+/** Newest first; the model's name in any case. */
+export async function listImages(
+  tx: Tx,
+  tenantId: string,
+  filter: { modelName?: string | undefined; modelVersion?: number | undefined },
+): Promise<ImageRow[]> {
+  let query = tx.selectFrom('modelImages').selectAll().where('tenantId', '=', tenantId)
+  if (filter.modelName !== undefined)
+    query = query.where((eb) => eb(eb.fn('lower', ['modelName']), '=', filter.modelName!.toLowerCase()))
+  if (filter.modelVersion !== undefined) query = query.where('modelVersion', '=', filter.modelVersion)
+  return (await query.orderBy('createdAt', 'desc').orderBy('id').execute()) as ImageRow[]
+}
+
+export type ImageChange = Partial<
+  Pick<ImageRow, 'state' | 'progress' | 'repository' | 'tag' | 'digest' | 'sizeBytes' | 'endedAt'>
+> & { error?: ImageError | null }
+
+/** Changes the image that a run builds. */
+export async function updateImage(tx: Tx, imageId: string, { error, ...change }: ImageChange): Promise<void> {
+  await tx
+    .updateTable('modelImages')
+    .set({ ...change, ...(error === undefined ? {} : { error: error && JSON.stringify(error) }) })
+    .where('id', '=', imageId)
+    .execute()
+}
+
+export async function deleteImage(tx: Tx, tenantId: string, id: string): Promise<void> {
+  await tx.deleteFrom('modelImages').where('tenantId', '=', tenantId).where('id', '=', id).execute()
+}
+
+export async function countBuilding(tx: Tx, tenantId: string): Promise<number> {
+  const row = await tx
+    .selectFrom('modelImages')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('tenantId', '=', tenantId)
+    .where('state', 'in', [...buildingStates])
+    .executeTakeFirstOrThrow()
+  return Number(row.count)
+}
