@@ -17,6 +17,7 @@ create table datasets (
   validation_status text not null default 'PENDING',
   -- The report of the last validation.
   validation jsonb,
+  statistics jsonb,
   classes jsonb not null default '[]',
   tasks text[] not null default '{}',
   splits jsonb not null default '{}',
@@ -26,7 +27,6 @@ create table datasets (
   -- Goes up with every change of the files; a report is of one revision.
   revision bigint not null default 0,
   validated_revision bigint not null default 0,
-  validation_run_id uuid,
   digest text,
   frozen_at timestamptz,
   parent_id text,
@@ -69,6 +69,8 @@ create table dataset_files (
   fingerprint text,
   label text,
   split text check (split in ('train', 'val', 'test')),
+  -- Whether an annotation file speaks of this image, be it to say that nothing is on it.
+  annotated boolean not null default false,
   preview_digest text,
   preview_size bigint,
   created_at timestamptz not null default now(),
@@ -165,6 +167,8 @@ create table dataset_uploads (
   sha256 text,
   chunk_size bigint not null,
   state text not null default 'open' check (state in ('open', 'assembling', 'done', 'failed')),
+  received_chunks integer not null default 0,
+  received_bytes bigint not null default 0,
   result jsonb,
   error jsonb,
   run_id uuid,
@@ -188,6 +192,22 @@ create table dataset_upload_chunks (
   primary key (upload_id, chunk_index)
 );
 call enable_tenant_isolation('dataset_upload_chunks');
+
+-- The members of an archive that are in the blob store already. They become files of the dataset all at once, when
+-- the last one is there: nobody sees half an archive, and one that turns out to be bad leaves nothing behind.
+create table dataset_upload_members (
+  upload_id uuid not null references dataset_uploads on delete cascade,
+  tenant_id uuid not null,
+  path text collate "C" not null,
+  -- The id of the file it becomes.
+  file_id uuid not null,
+  digest text not null,
+  size bigint not null,
+  media_type text not null,
+  kind text not null,
+  primary key (upload_id, path)
+);
+call enable_tenant_isolation('dataset_upload_members');
 
 -- Which training used which dataset; deleting looks here.
 create table dataset_usage (

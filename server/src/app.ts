@@ -1,4 +1,5 @@
 import { catalogFeature } from './features/catalog/catalog.feature.ts'
+import { datasetsFeature } from './features/datasets/datasets.feature.ts'
 import { experimentsFeature } from './features/experiments/experiments.feature.ts'
 import { identityFeature } from './features/identity/identity.feature.ts'
 import type { TokenSigner } from './features/identity/tokens.ts'
@@ -19,6 +20,7 @@ export interface AppParts {
 export function createFeatures({ config, signer, metrics }: AppParts): Feature[] {
   const features: Feature[] = [
     identityFeature(signer),
+    datasetsFeature,
     catalogFeature,
     experimentsFeature(config),
     modelsFeature,

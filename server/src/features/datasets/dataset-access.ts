@@ -1,0 +1,50 @@
+import type { TenantCtx } from '../../platform/context.ts'
+import type { Tx } from '../../platform/db/transaction.ts'
+import { conflict, notFound } from '../../platform/errors.ts'
+import { listUsage } from './dataset-training.store.ts'
+import { type DatasetRow, lockDataset, readFacts } from './datasets.store.ts'
+
+/** Who may change what, as every use case of a dataset asks it. */
+
+export const noDataset = () => notFound('There is no such dataset.')
+
+/** The dataset, locked; throws `not_found`. */
+export async function requireDataset(tx: Tx, ctx: TenantCtx, id: string): Promise<DatasetRow> {
+  const dataset = await lockDataset(tx, ctx.tenant.id, id)
+  if (!dataset) throw noDataset()
+  return dataset
+}
+
+/** The dataset, locked, when its files may be changed by an upload. @source contract B5.1 */
+export async function requireWritable(tx: Tx, ctx: TenantCtx, id: string): Promise<DatasetRow> {
+  const dataset = await requireDataset(tx, ctx, id)
+  if (dataset.frozenAt)
+    throw conflict('The dataset is frozen: make a new version of it.', { detail: { reason: 'dataset_frozen' } })
+  const facts = await readFacts(tx, dataset)
+  if (facts.syncing) throw conflict('A sync is running on this dataset.', { detail: { reason: 'sync_running' } })
+  return dataset
+}
+
+/** @source contract B5.8 */
+export async function requireDeletable(
+  tx: Tx,
+  ctx: TenantCtx,
+  dataset: Pick<DatasetRow, 'id' | 'frozenAt'>,
+  force: boolean,
+) {
+  const usage = await listUsage(tx, ctx.tenant.id, dataset.id)
+  const names = (state: string) => usage.filter((use) => use.state === state).map((use) => use.experimentName)
+  const running = names('running')
+  if (running.length > 0)
+    throw conflict('A running training uses this dataset.', { detail: { reason: 'in_use', experiments: running } })
+  if (force) return
+  if (dataset.frozenAt)
+    throw conflict('The dataset is frozen; say force=true to delete it all the same.', {
+      detail: { reason: 'dataset_frozen' },
+    })
+  const ended = names('ended')
+  if (ended.length > 0)
+    throw conflict('Finished trainings used this dataset; say force=true to delete it all the same.', {
+      detail: { reason: 'used', experiments: ended },
+    })
+}

@@ -1,0 +1,209 @@
+import { access, open } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ArchiveError } from '../../platform/archives/archive-error.ts'
+import { readZip, type ZipMember, type ZipProgress } from '../../platform/archives/zip-archive.ts'
+import { openChunkFile } from '../../platform/blobs/chunk-file.ts'
+import type { TenantCtx } from '../../platform/context.ts'
+import type { Tx } from '../../platform/db/transaction.ts'
+import { PlatformError } from '../../platform/errors.ts'
+import { defineRun, type RunChange, type StepRun, step } from '../../platform/runs/define-run.ts'
+import { read, transaction } from '../../platform/transaction.ts'
+import { requireWritable } from './dataset-access.ts'
+import { noteFilesChanged } from './dataset-changes.ts'
+import { membersPresent, type NewFile, registerMembers } from './dataset-files.store.ts'
+import {
+  clearUpload,
+  findUploadById,
+  stagedPaths,
+  stageMembers,
+  type UploadResult,
+  type UploadRow,
+  updateUpload,
+} from './dataset-uploads.store.ts'
+import { findDataset, lockDataset, settleDataset } from './datasets.store.ts'
+import { kindOf } from './file-kinds.ts'
+import { removeUploadFolder, uploadPath } from './upload-folders.ts'
+
+export interface AssemblyInput {
+  uploadId: string
+  datasetId: string
+}
+
+/** Members put into the blob store at once: most of their time is waiting for the disk. */
+const membersAtOnce = 8
+const membersPerBatch = 500
+/** Names in the result of a session; the counts are whole. */
+export const resultNamesMax = 1000
+
+/**
+ * Makes files of a complete upload: checks its digest, takes a ZIP apart, registers everything at once, and waits for
+ * the validation. Each step may be interrupted anywhere and goes on where it was.
+ * @source service §3.3, contract B5.5–B5.7
+ */
+export const assembleUpload = defineRun<AssemblyInput>({
+  kind: 'datasets.assembleUpload',
+  maxConcurrent: 2,
+  steps: [
+    step('digest', 'Check the digest of the upload', checkDigest),
+    step('unpack', 'Store the content', unpack),
+    step('register', 'Register the files', register),
+    step('validate', 'Validate the dataset', awaitValidation),
+  ],
+  changed,
+})
+
+async function sessionOf(s: StepRun<AssemblyInput>): Promise<{ ctx: TenantCtx; upload: UploadRow; path: string }> {
+  const ctx = s.ctx as TenantCtx
+  const upload = await read(ctx, (tx) => findUploadById(tx, ctx.tenant.id, s.input.uploadId))
+  if (!upload) throw fault('aborted', 'The upload is gone.')
+  return { ctx, upload, path: await uploadPath(ctx, upload.id) }
+}
+
+/** A failure that the client of the session is told. @source contract B5.6 */
+const fault = (reason: string, message: string) => new PlatformError('bad_request', message, { detail: { reason } })
+
+/** Drops what was sent and fails. */
+async function refuse(ctx: TenantCtx, upload: UploadRow, reason: string, message: string): Promise<never> {
+  await removeUploadFolder(ctx, upload.id)
+  throw fault(reason, message)
+}
+
+async function checkDigest(s: StepRun<AssemblyInput>): Promise<{ digest: string }> {
+  const { ctx, upload, path } = await sessionOf(s)
+  if (!(await exists(path))) throw fault('aborted', 'The content of the upload is gone.')
+  const file = await openChunkFile(path, upload)
+  const onProgress = (bytes: number) => s.progress(bytes / upload.size)
+  const digest = await file.digest({ signal: s.signal, onProgress })
+  if (upload.sha256 && digest !== `sha256:${upload.sha256}`)
+    return refuse(ctx, upload, 'sha256_mismatch', `The content has ${digest}, announced was sha256:${upload.sha256}.`)
+  return { digest }
+}
+
+interface Unpacked {
+  skipped: UploadResult['skipped']
+  skippedTotal: number
+}
+
+async function unpack(s: StepRun<AssemblyInput>): Promise<Unpacked> {
+  const { ctx, upload, path } = await sessionOf(s)
+  const { digest } = s.output<{ digest: string }>('digest')
+  const room = await roomOf(ctx, upload.datasetId)
+  if ((await exists(path)) && (await isZip(path))) return unpackZip(s, room)
+  if (upload.size > room) return refuse(ctx, upload, 'quota_exceeded', `The dataset has room for ${room} bytes.`)
+  // Before an interruption the file may have been moved into the store already.
+  const blob = (await exists(path)) ? await ctx.blobs.adopt(path, { digest }) : await ctx.blobs.stat(digest)
+  if (!blob) throw fault('aborted', 'The content of the upload is gone.')
+  await stage(ctx, upload, [memberOf(upload.filename, blob)])
+  return { skipped: [], skippedTotal: 0 }
+}
+
+async function unpackZip(s: StepRun<AssemblyInput>, totalBytes: number): Promise<Unpacked> {
+  const { ctx, upload, path } = await sessionOf(s)
+  const { signal } = s
+  const done = await read(ctx, (tx) => stagedPaths(tx, upload.id))
+  let batch: NewFile[] = []
+  const flush = async () => {
+    const members = batch
+    batch = []
+    await stage(ctx, upload, members)
+  }
+  const visit = async (member: ZipMember) => {
+    if (done.has(member.path)) return
+    const blob = await ctx.blobs.put(member.open(), { signal })
+    batch.push(memberOf(member.path, blob))
+    if (batch.length >= membersPerBatch) await flush()
+  }
+  const onProgress = (now: ZipProgress, total: ZipProgress) =>
+    s.progress(now.bytes / Math.max(1, total.bytes), `${now.members} of ${total.members} members`)
+  try {
+    const { skipped } = await readZip(path, { totalBytes }, visit, { signal, concurrency: membersAtOnce, onProgress })
+    await flush()
+    return { skipped: skipped.slice(0, resultNamesMax), skippedTotal: skipped.length }
+  } catch (error) {
+    if (error instanceof ArchiveError) return refuse(ctx, upload, 'archive_invalid', error.message)
+    throw error
+  }
+}
+
+const exists = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
+
+const memberOf = (path: string, blob: { digest: string; size: number }): NewFile => ({ path, ...blob, ...kindOf(path) })
+
+async function stage(ctx: TenantCtx, upload: UploadRow, members: NewFile[]): Promise<void> {
+  if (members.length > 0) await transaction(ctx, (tx) => stageMembers(tx, upload, members))
+}
+
+/** Bytes that the dataset may still grow by. */
+export async function roomOf(ctx: TenantCtx, datasetId: string): Promise<number> {
+  const dataset = await read(ctx, (tx) => findDataset(tx, ctx.tenant.id, datasetId))
+  const used = dataset && dataset.revision > 0 ? dataset.sizeBytes : 0
+  return Math.max(0, ctx.config.datasetQuotaBytes - used)
+}
+
+/** By signature, never by name. @source APPNOTE 6.3.10 §4.3.6 */
+export async function isZip(path: string): Promise<boolean> {
+  const file = await open(path, 'r')
+  try {
+    const head = Buffer.alloc(4)
+    await file.read(head, 0, 4, 0)
+    return head.equals(Buffer.from('PK\x03\x04')) || head.equals(Buffer.from('PK\x05\x06'))
+  } finally {
+    await file.close()
+  }
+}
+
+async function register(s: StepRun<AssemblyInput>): Promise<null> {
+  const { ctx, upload } = await sessionOf(s)
+  const { skipped, skippedTotal } = s.output<Unpacked>('unpack')
+  await transaction(ctx, async (tx) => {
+    await requireWritable(tx, ctx, upload.datasetId)
+    const limit = resultNamesMax - skipped.length
+    const present = await membersPresent(tx, ctx.tenant.id, upload.datasetId, upload.id)
+    const ids = await registerMembers(tx, ctx.tenant.id, upload.datasetId, upload.id)
+    const repeated = present
+      .slice(0, Math.max(0, limit))
+      .map((path) => ({ path, reason: 'the dataset has it already' }))
+    const result: UploadResult = {
+      created: ids.length,
+      skipped: [...skipped, ...repeated],
+      skipped_total: skippedTotal + present.length,
+      file_ids: ids.slice(0, resultNamesMax),
+    }
+    await updateUpload(tx, upload.id, { result })
+    await clearUpload(tx, upload.id)
+    await noteFilesChanged(tx, ctx, upload.datasetId)
+  })
+  await removeUploadFolder(ctx, upload.id)
+  return null
+}
+
+/** Until the report fits the files. Its findings are the dataset's, not the upload's. */
+async function awaitValidation(s: StepRun<AssemblyInput>): Promise<null> {
+  const ctx = s.ctx as TenantCtx
+  for (;;) {
+    s.signal.throwIfAborted()
+    const dataset = await read(ctx, (tx) => findDataset(tx, ctx.tenant.id, s.input.datasetId))
+    if (!dataset || dataset.revision <= dataset.validatedRevision) return null
+    await sleep(100, undefined, { signal: s.signal })
+  }
+}
+
+async function changed(tx: Tx, change: RunChange<AssemblyInput>): Promise<void> {
+  if (change.what !== 'run' || !['succeeded', 'failed', 'canceled'].includes(change.state)) return
+  const { uploadId, datasetId } = change.input
+  const tenantId = change.tenantId!
+  if (!(await lockDataset(tx, tenantId, datasetId))) return
+  const endedAt = new Date()
+  if (change.state === 'succeeded') await updateUpload(tx, uploadId, { state: 'done', endedAt })
+  else {
+    const code = (change.error?.detail as { reason?: string } | undefined)?.reason ?? 'assembly_failed'
+    const message = change.error?.message ?? 'The upload could not be assembled.'
+    await updateUpload(tx, uploadId, { state: 'failed', error: { code, message }, endedAt })
+    await clearUpload(tx, uploadId)
+  }
+  await settleDataset(tx, tenantId, datasetId)
+}

@@ -1,0 +1,227 @@
+import { type SqlBool, sql } from 'kysely'
+import type { Tx } from '../../platform/db/transaction.ts'
+import { type ListQuery, likePattern } from '../../platform/http/lists.ts'
+import { newId } from '../../platform/ids.ts'
+import type { FileKind } from './file-kinds.ts'
+import type { Split } from './splits.ts'
+
+export const fileStatuses = ['PENDING', 'VALID', 'INVALID', 'DUPLICATE'] as const
+export type FileStatus = (typeof fileStatuses)[number]
+export const fileOrigins = ['upload', 'sync'] as const
+export type FileOrigin = (typeof fileOrigins)[number]
+
+interface TypedColumns {
+  kind: FileKind
+  origin: FileOrigin
+  status: FileStatus
+  split: Split | null
+}
+
+export async function findFile(tx: Tx, tenantId: string, datasetId: string, id: string) {
+  return tx
+    .selectFrom('datasetFiles')
+    .selectAll()
+    .$narrowType<TypedColumns>()
+    .where('tenantId', '=', tenantId)
+    .where('datasetId', '=', datasetId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+}
+
+export type FileRow = NonNullable<Awaited<ReturnType<typeof findFile>>>
+
+export interface NewFile {
+  path: string
+  digest: string
+  size: number
+  mediaType: string
+  kind: FileKind
+}
+
+/**
+ * Makes a path hold that content: other content is replaced under the same id, the same content is left alone.
+ * `created` is false when the path was there with these very bytes.
+ */
+export async function putFile(
+  tx: Tx,
+  tenantId: string,
+  datasetId: string,
+  file: NewFile,
+  origin: FileOrigin,
+): Promise<{ file: FileRow; created: boolean }> {
+  const { rows } = await sql`
+    insert into dataset_files as f (tenant_id, dataset_id, id, path, digest, size, media_type, kind, origin)
+    values (${tenantId}, ${datasetId}, ${newId()}, ${file.path}, ${file.digest}, ${file.size}, ${file.mediaType},
+      ${file.kind}, ${origin})
+    ${replacing} returning f.id`.execute(tx)
+  const row = await tx
+    .selectFrom('datasetFiles')
+    .selectAll()
+    .$narrowType<TypedColumns>()
+    .where('tenantId', '=', tenantId)
+    .where('datasetId', '=', datasetId)
+    .where('path', '=', file.path)
+    .executeTakeFirstOrThrow()
+  return { file: row, created: rows.length > 0 }
+}
+
+const replacing = sql`
+  on conflict on constraint dataset_files_path do update set
+    digest = excluded.digest, size = excluded.size, media_type = excluded.media_type, kind = excluded.kind,
+    origin = excluded.origin, status = 'PENDING', fault_code = null, fault = null, width = null, height = null,
+    fingerprint = null, preview_digest = null, preview_size = null
+  where f.digest <> excluded.digest`
+
+/** Makes the staged members of a session files of its dataset, all at once. Gives the ids of new and replaced files. */
+export async function registerMembers(
+  tx: Tx,
+  tenantId: string,
+  datasetId: string,
+  uploadId: string,
+): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    insert into dataset_files as f (tenant_id, dataset_id, id, path, digest, size, media_type, kind, origin)
+    select ${tenantId}, ${datasetId}, file_id, path, digest, size, media_type, kind, 'upload'
+    from dataset_upload_members where upload_id = ${uploadId} order by path
+    ${replacing} returning f.id`.execute(tx)
+  return rows.map((row) => row.id)
+}
+
+/** Staged members whose path holds these very bytes already. */
+export async function membersPresent(tx: Tx, tenantId: string, datasetId: string, uploadId: string): Promise<string[]> {
+  const { rows } = await sql<{ path: string }>`
+    select m.path from dataset_upload_members m
+    join dataset_files f on f.tenant_id = ${tenantId} and f.dataset_id = ${datasetId} and f.path = m.path
+    where m.upload_id = ${uploadId} and f.digest = m.digest order by m.path`.execute(tx)
+  return rows.map((row) => row.path)
+}
+
+export async function findByPaths(tx: Tx, tenantId: string, datasetId: string, paths: string[]) {
+  return tx
+    .selectFrom('datasetFiles')
+    .select(['id', 'path', 'kind', 'digest', 'size', 'width', 'height', 'status'])
+    .where('tenantId', '=', tenantId)
+    .where('datasetId', '=', datasetId)
+    .where(sql<SqlBool>`path = any(${paths}::text[])`)
+    .execute()
+}
+
+export async function deleteFile(tx: Tx, tenantId: string, datasetId: string, id: string): Promise<void> {
+  await tx
+    .deleteFrom('datasetFiles')
+    .where('tenantId', '=', tenantId)
+    .where('datasetId', '=', datasetId)
+    .where('id', '=', id)
+    .execute()
+}
+
+export async function savePreview(tx: Tx, file: FileRow, preview: { digest: string; size: number }): Promise<void> {
+  await tx
+    .updateTable('datasetFiles')
+    .set({ previewDigest: preview.digest, previewSize: preview.size })
+    .where('tenantId', '=', file.tenantId)
+    .where('datasetId', '=', file.datasetId)
+    .where('id', '=', file.id)
+    .where('digest', '=', file.digest)
+    .execute()
+}
+
+export async function listObjects(tx: Tx, file: FileRow) {
+  return tx
+    .selectFrom('datasetObjects')
+    .select(['class', 'shape', 'geometry'])
+    .where('tenantId', '=', file.tenantId)
+    .where('datasetId', '=', file.datasetId)
+    .where('fileId', '=', file.id)
+    .orderBy('ordinal')
+    .execute()
+}
+
+export interface FileFilter extends ListQuery {
+  status?: FileStatus
+  kind?: FileKind
+  origin?: FileOrigin
+}
+
+const orderColumns = { created_at: 'createdAt', name: 'path', size: 'size', kind: 'kind', status: 'status' } as const
+
+/**
+ * One page of files. Totals come from the counts kept beside, and a page beyond the middle is read from the end, so
+ * that the last of a million files is as near as the first.
+ */
+export async function listFiles(
+  tx: Tx,
+  tenantId: string,
+  datasetId: string,
+  filter: FileFilter,
+  order: { key: string; direction: 'asc' | 'desc' },
+): Promise<{ items: FileRow[]; total: number }> {
+  const total = filter.q?.trim()
+    ? await countMatching(tx, tenantId, datasetId, filter)
+    : await countFiles(tx, tenantId, datasetId, filter)
+  const offset = (filter.page - 1) * filter.page_size
+  const wanted = Math.min(filter.page_size, total - offset)
+  if (wanted <= 0) return { items: [], total }
+  const fromEnd = total - offset - wanted
+  const backwards = fromEnd < offset
+  const opposite = order.direction === 'asc' ? 'desc' : 'asc'
+  const direction = backwards ? opposite : order.direction
+  const column = orderColumns[order.key as keyof typeof orderColumns]
+  // The ids first, from the index alone; then only the rows of the page.
+  const page = filtered(tx, tenantId, datasetId, filter)
+    .select('id')
+    .orderBy(column, direction)
+    .orderBy('id', direction)
+    .limit(wanted)
+    .offset(backwards ? fromEnd : offset)
+  const items = await tx
+    .selectFrom('datasetFiles')
+    .selectAll()
+    .$narrowType<TypedColumns>()
+    .where('tenantId', '=', tenantId)
+    .where('datasetId', '=', datasetId)
+    .where('id', 'in', page)
+    .orderBy(column, order.direction)
+    .orderBy('id', order.direction)
+    .execute()
+  return { items, total }
+}
+
+function filtered(tx: Tx, tenantId: string, datasetId: string, filter: FileFilter) {
+  let query = tx.selectFrom('datasetFiles').where('tenantId', '=', tenantId).where('datasetId', '=', datasetId)
+  if (filter.status) query = query.where('status', '=', filter.status)
+  if (filter.kind) query = query.where('kind', '=', filter.kind)
+  if (filter.origin) query = query.where('origin', '=', filter.origin)
+  const q = filter.q?.trim()
+  return q ? query.where(sql<SqlBool>`(path ilike ${likePattern(q)} or label ilike ${likePattern(q)})`) : query
+}
+
+async function countMatching(tx: Tx, tenantId: string, datasetId: string, filter: FileFilter): Promise<number> {
+  const { total } = await filtered(tx, tenantId, datasetId, filter)
+    .select(({ fn }) => fn.countAll<number>().as('total'))
+    .executeTakeFirstOrThrow()
+  return total
+}
+
+async function countFiles(tx: Tx, tenantId: string, datasetId: string, filter: FileFilter): Promise<number> {
+  let query = tx
+    .selectFrom('datasetFileCounts')
+    .select(sql<number>`coalesce(sum(files), 0)::bigint`.as('total'))
+    .where('tenantId', '=', tenantId)
+    .where('datasetId', '=', datasetId)
+  if (filter.status) query = query.where('status', '=', filter.status)
+  if (filter.kind) query = query.where('kind', '=', filter.kind)
+  if (filter.origin) query = query.where('origin', '=', filter.origin)
+  return (await query.executeTakeFirstOrThrow()).total
+}
+
+export const listSampleFiles = (tx: Tx, tenantId: string, datasetId: string, limit: number) =>
+  tx
+    .selectFrom('datasetFiles')
+    .select(['id', 'path', 'label', 'split', 'width', 'height'])
+    .where('tenantId', '=', tenantId)
+    .where('datasetId', '=', datasetId)
+    .where('kind', '=', 'image')
+    .orderBy('path')
+    .limit(limit)
+    .execute()

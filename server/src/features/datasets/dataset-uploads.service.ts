@@ -1,0 +1,179 @@
+import { audited } from '../../platform/audit.ts'
+import { openChunkFile } from '../../platform/blobs/chunk-file.ts'
+import type { TenantCtx } from '../../platform/context.ts'
+import type { Tx } from '../../platform/db/transaction.ts'
+import { badRequest, conflict, invalid, notFound, payloadTooLarge } from '../../platform/errors.ts'
+import { startRun } from '../../platform/runs/runs.ts'
+import { read, transaction } from '../../platform/transaction.ts'
+import { requireDataset, requireWritable } from './dataset-access.ts'
+import { assembleUpload } from './dataset-assembly.runs.ts'
+import {
+  deleteUpload,
+  findUpload,
+  hasChunk,
+  insertUpload,
+  listChunks,
+  listOpenUploads,
+  lockUpload,
+  type Received,
+  recordChunk,
+  type UploadRow,
+  updateUpload,
+} from './dataset-uploads.store.ts'
+import { getDataset } from './datasets.service.ts'
+import { settleDataset } from './datasets.store.ts'
+import { removeUploadFolder, uploadPath } from './upload-folders.ts'
+import { baseName } from './upload-names.ts'
+
+export const defaultChunkBytes = 32 * 1024 * 1024
+const chunksMax = 100_000
+
+const noUpload = () => notFound('There is no such upload session.')
+
+export interface UploadRequest {
+  filename: string
+  size: number
+  sha256?: string | null
+  chunk_size?: number | null
+}
+
+/** Opens a session. @source service §3.3, contract B5.1, B5.3 */
+export async function createUpload(ctx: TenantCtx, datasetId: string, request: UploadRequest): Promise<UploadRow> {
+  const filename = baseName(request.filename)
+  const chunkSize = Math.min(request.chunk_size ?? defaultChunkBytes, defaultChunkBytes)
+  if (Math.ceil(request.size / chunkSize) > chunksMax)
+    throw invalid({
+      loc: ['body', 'chunk_size'],
+      msg: `makes more than ${chunksMax} chunks; take larger ones`,
+      type: 'value_error',
+      input: chunkSize,
+    })
+  if (request.size > ctx.config.maxUploadBytes)
+    throw payloadTooLarge(undefined, { detail: { max_bytes: ctx.config.maxUploadBytes } })
+  audited(ctx, datasetId, { filename, size: request.size })
+  return transaction(ctx, async (tx) => {
+    await requireWritable(tx, ctx, datasetId)
+    const sha256 = request.sha256?.toLowerCase() ?? null
+    const upload = { datasetId, filename, size: request.size, sha256, chunkSize, createdBy: ctx.actor.email }
+    const row = await insertUpload(tx, ctx.tenant.id, upload, ctx.clock.now())
+    await settleDataset(tx, ctx.tenant.id, datasetId)
+    return row
+  })
+}
+
+export interface UploadProgress {
+  upload: UploadRow
+  /** Indexes, ascending. */
+  received: number[]
+}
+
+export async function getUpload(ctx: TenantCtx, datasetId: string, id: string): Promise<UploadProgress> {
+  await getDataset(ctx, datasetId)
+  return read(ctx, async (tx) => {
+    const upload = await findUpload(tx, ctx.tenant.id, datasetId, id, ctx.clock.now())
+    if (!upload) throw noUpload()
+    return { upload, received: await receivedOf(tx, upload) }
+  })
+}
+
+/** Once all chunks came they are not kept one by one. */
+async function receivedOf(tx: Tx, upload: UploadRow): Promise<number[]> {
+  if (upload.receivedChunks < chunkCount(upload)) return listChunks(tx, upload.id)
+  return Array.from({ length: chunkCount(upload) }, (_, index) => index)
+}
+
+const chunkCount = (upload: UploadRow) => Math.ceil(upload.size / upload.chunkSize)
+
+/** @source contract PR-34 */
+export async function listUploads(ctx: TenantCtx, datasetId: string): Promise<UploadProgress[]> {
+  await getDataset(ctx, datasetId)
+  return read(ctx, async (tx) => {
+    const uploads = await listOpenUploads(tx, ctx.tenant.id, datasetId, ctx.clock.now())
+    const progress: UploadProgress[] = []
+    for (const upload of uploads) progress.push({ upload, received: await receivedOf(tx, upload) })
+    return progress
+  })
+}
+
+export interface IncomingChunk {
+  index: number
+  content: AsyncIterable<Uint8Array>
+  /** As announced by the client, or null. */
+  lengthBytes: number | null
+  signal: AbortSignal
+}
+
+/** Takes one chunk to its place and records it, both durable, before it answers. @source contract B5.4 */
+export async function putChunk(ctx: TenantCtx, datasetId: string, id: string, chunk: IncomingChunk): Promise<Received> {
+  const { index, content, lengthBytes, signal } = chunk
+  const { upload, alreadyReceived } = await read(ctx, async (tx) => {
+    const upload = await findUpload(tx, ctx.tenant.id, datasetId, id, ctx.clock.now())
+    if (!upload) throw noUpload()
+    return { upload, alreadyReceived: await hasChunk(tx, id, index) }
+  })
+  if (upload.state !== 'open') throw notOpen(upload)
+  const expected = Math.min(upload.chunkSize, upload.size - index * upload.chunkSize)
+  if (expected > 0 && lengthBytes !== null && lengthBytes > expected)
+    throw payloadTooLarge('The chunk is larger than the session takes at this index.', {
+      detail: { chunk_size: upload.chunkSize, expected },
+    })
+  if (expected > 0 && lengthBytes !== null && lengthBytes < expected)
+    throw badRequest('The chunk is shorter than it should be.', { detail: { expected, received: lengthBytes } })
+  const file = await openChunkFile(await uploadPath(ctx, upload.id), upload)
+  let received: Received | null = null
+  await file.writeChunk(index, content, {
+    alreadyReceived,
+    signal,
+    async commit({ size, sha256 }) {
+      received = await transaction(ctx, async (tx) => {
+        const recorded = await recordChunk(tx, upload, { index, size, sha256 }, ctx.clock.now())
+        if (!recorded) throw notOpen(upload)
+        return recorded
+      })
+    },
+  })
+  return received!
+}
+
+const notOpen = (upload: UploadRow) =>
+  conflict('The session takes no more chunks.', { detail: { reason: 'not_open', state: upload.state } })
+
+/** Begins the assembly in the background; asking again is no error while it runs or when it is done. */
+export async function completeUpload(ctx: TenantCtx, datasetId: string, id: string): Promise<UploadProgress> {
+  audited(ctx, datasetId, { upload: id })
+  return transaction(ctx, async (tx) => {
+    await requireDataset(tx, ctx, datasetId)
+    const upload = await lockUpload(tx, ctx.tenant.id, datasetId, id, ctx.clock.now())
+    if (!upload) throw noUpload()
+    if (upload.state === 'failed')
+      throw conflict('The upload failed; open a new session.', { detail: { reason: 'failed', error: upload.error } })
+    const received = await receivedOf(tx, upload)
+    if (upload.state !== 'open') return { upload, received }
+    await requireWritable(tx, ctx, datasetId)
+    if (received.length < chunkCount(upload))
+      throw conflict('Chunks are missing.', { detail: { missing: missingOf(received, chunkCount(upload)) } })
+    const runId = await startRun(tx, ctx, assembleUpload, { uploadId: id, datasetId }, { subject: `upload:${id}` })
+    await updateUpload(tx, id, { state: 'assembling', runId })
+    await settleDataset(tx, ctx.tenant.id, datasetId)
+    return { upload: { ...upload, state: 'assembling' as const, runId }, received }
+  })
+}
+
+function missingOf(received: number[], count: number): number[] {
+  const there = new Set(received)
+  return Array.from({ length: count }, (_, index) => index).filter((index) => !there.has(index))
+}
+
+/** @source contract PR-35 */
+export async function abortUpload(ctx: TenantCtx, datasetId: string, id: string): Promise<void> {
+  audited(ctx, datasetId, { upload: id })
+  await transaction(ctx, async (tx) => {
+    await requireDataset(tx, ctx, datasetId)
+    const upload = await lockUpload(tx, ctx.tenant.id, datasetId, id, ctx.clock.now())
+    if (!upload) throw noUpload()
+    if (upload.state !== 'open') throw notOpen(upload)
+    await deleteUpload(tx, id)
+    await settleDataset(tx, ctx.tenant.id, datasetId)
+  })
+  await removeUploadFolder(ctx, id)
+}

@@ -1,0 +1,19 @@
+import { defineFeature, type Feature } from '../../platform/feature.ts'
+import { assembleUpload } from './dataset-assembly.runs.ts'
+import { expireUploads } from './dataset-expiry.runs.ts'
+import { datasetFileRoutes } from './dataset-files.routes.ts'
+import { datasetUploadRoutes } from './dataset-uploads.routes.ts'
+import { validateDataset } from './dataset-validation.runs.ts'
+import { datasetRoutes } from './datasets.routes.ts'
+import { countDatasets } from './datasets.store.ts'
+
+const tenMinutesMs = 600_000
+
+export const datasetsFeature: Feature = defineFeature({
+  name: 'datasets',
+  operations: [...datasetRoutes, ...datasetFileRoutes, ...datasetUploadRoutes],
+  runs: [assembleUpload, validateDataset, expireUploads],
+  schedules: [{ name: 'datasets.expireUploads', every: tenMinutesMs, kind: 'datasets.expireUploads', input: null }],
+  tenantCounts: countDatasets,
+  notificationGroups: [{ name: 'dataset', title: 'Datasets' }],
+})
