@@ -36,10 +36,10 @@ class Hyperparameters:
     """Everything a user may tune; the comments become the YAML text of the catalogue."""
 
     epochs: int = number(15, 1, 10_000, "passes over the training images", whole=True)
-    batch_size: int = number(32, 1, 4096, "images per optimizer step; less needs less memory", whole=True)
+    batch_size: int = number(24, 1, 4096, "images per optimizer step; less needs less memory", whole=True)
     image_size: int = number(64, 16, 1024, "width and height, in pixels, that every image is resized to", whole=True)
     optimizer: str = choice("adamw", ("adamw", "sgd"), "adamw or sgd")
-    learning_rate: float = number(0.003, 1e-7, 10, "highest learning rate of the schedule")
+    learning_rate: float = number(0.0025, 1e-7, 10, "highest learning rate of the schedule")
     weight_decay: float = number(0.05, 0, 1, "pull of the weights towards zero")
     momentum: float = number(0.9, 0, 0.999, "of sgd; adamw ignores it")
     schedule: str = choice("one_cycle", ("one_cycle", "cosine", "constant"), "one_cycle, cosine or constant")

@@ -37,7 +37,7 @@ class Spec(unittest.TestCase):
 
     def test_given_values_replace_defaults_and_leave_their_neighbours(self):
         spec = parse_spec(spec_with(hyperparameters={"epochs": 3.0, "augmentation": {"crop": 1}}))
-        self.assertEqual((spec.hyperparameters.epochs, spec.hyperparameters.batch_size), (3, 32))
+        self.assertEqual((spec.hyperparameters.epochs, spec.hyperparameters.batch_size), (3, 24))
         self.assertEqual((spec.hyperparameters.augmentation.crop, spec.hyperparameters.augmentation.rotation), (1, 0))
 
     def test_unknown_hyperparameter_is_named_with_the_nearest_key(self):
