@@ -9,14 +9,20 @@ import { JobError } from './client.ts'
 export interface OwnPlatform {
   url: string
   password: string
+  /** Ends it as an operator would. */
   stop(): Promise<void>
+  /** Ends it as a power cut would: it learns nothing of it. */
+  kill(): Promise<void>
 }
 
 const main = fileURLToPath(new URL('../../server/src/main.ts', import.meta.url))
 
-/** Starts a platform on a free port with everything below `folder`, for the time of the job. */
-export async function startOwnPlatform(folder: string, email: string): Promise<OwnPlatform> {
-  const password = randomBytes(12).toString('base64url')
+/** Starts a platform on a free port with everything below `folder`; a second start there finds what the first left. */
+export async function startOwnPlatform(
+  folder: string,
+  email: string,
+  password = randomBytes(12).toString('base64url'),
+): Promise<OwnPlatform> {
   const logPath = join(folder, 'platform.log')
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^PLATFORM_MLOPS_(DATABASE_URL|PUBLIC_URL|ROLES)$/.test(name)),
@@ -32,12 +38,12 @@ export async function startOwnPlatform(folder: string, email: string): Promise<O
       PLATFORM_MLOPS_ADMIN_PASSWORD: password,
     },
   })
-  const log = createWriteStream(logPath)
+  const log = createWriteStream(logPath, { flags: 'a' })
   child.stdout.pipe(log, { end: false })
   child.stderr.pipe(log, { end: false })
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const stop = async () => {
-    child.kill('SIGTERM')
+  const end = async (signal: 'SIGTERM' | 'SIGKILL') => {
+    child.kill(signal)
     await exited
     log.end()
   }
@@ -52,5 +58,5 @@ export async function startOwnPlatform(folder: string, email: string): Promise<O
       reject(new JobError(`the platform did not start:\n${(await readFile(logPath, 'utf8')).slice(-2000)}`)),
     )
   })
-  return { url, password, stop }
+  return { url, password, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') }
 }
