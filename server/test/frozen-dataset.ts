@@ -23,7 +23,7 @@ export interface FrozenDatasetOptions {
 
 /** A frozen dataset of plain coloured images in the database and the blob store, without any upload. */
 export async function insertFrozenDataset(
-  services: Services,
+  services: Pick<Services, 'db' | 'blobs'>,
   tenantId: string,
   id: string,
   { perClass = 16, state = 'FROZEN', tasks = ['image_classification'] }: FrozenDatasetOptions = {},

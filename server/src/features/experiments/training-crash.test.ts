@@ -1,0 +1,174 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../../test/database.ts'
+import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
+import { eventually, signIn, type TestClient, testPassword } from '../../../test/harness.ts'
+import { fileBlobStore } from '../../platform/blobs/file-blob-store.ts'
+import { transaction } from '../../platform/db/transaction.ts'
+
+const python = ['python3', '/usr/bin/python3'].find(
+  (candidate) => spawnSync(candidate, ['-c', 'import torch, torchvision, numpy, PIL']).status === 0,
+)
+const path = '/api/v1/training/experiments'
+const main = join(import.meta.dirname, '../../main.ts')
+const epochs = 80
+
+let database: TestDatabase
+let dataDir: string
+let server: { process: ChildProcess; url: string }
+let admin: TestClient
+
+/** A server process of its own, on the database that outlives it. */
+async function startServer(): Promise<typeof server> {
+  const child = spawn(process.execPath, [main], {
+    env: {
+      PATH: process.env.PATH,
+      PLATFORM_MLOPS_PORT: '0',
+      PLATFORM_MLOPS_DATA_DIR: dataDir,
+      PLATFORM_MLOPS_DATABASE_URL: database.ownerUrl,
+      PLATFORM_MLOPS_ADMIN_PASSWORD: testPassword,
+      PLATFORM_MLOPS_TRAINER_PYTHON: python,
+      PLATFORM_MLOPS_TRAINER_THREADS: '1',
+      PLATFORM_MLOPS_LOG_LEVEL: 'warn',
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text
+  })
+  const url = await eventually(async () => {
+    if (child.exitCode !== null) throw new Error(said)
+    return /Address +(\S+)/.exec(said)?.[1]
+  })
+  return { process: child, url }
+}
+
+async function end(signal: NodeJS.Signals): Promise<void> {
+  const exited = once(server.process, 'exit')
+  server.process.kill(signal)
+  await exited
+}
+
+async function startAgain(): Promise<void> {
+  server = await startServer()
+  admin = await signIn(server.url, 'admin@example.com', 'default')
+}
+
+beforeAll(async () => {
+  if (!python) return
+  database = await createTestDatabase()
+  dataDir = await mkdtemp(join(tmpdir(), 'platform-mlops-'))
+  await startAgain()
+  const { rows } = await database.pool.query("select id from tenants where code = 'default'")
+  const blobs = await fileBlobStore({ folder: join(dataDir, 'blobs') })
+  await insertFrozenDataset({ db: database, blobs }, rows[0].id, 'colours')
+})
+afterAll(async () => {
+  if (!server) return
+  // Only a test that failed leaves a training.
+  const { body } = await admin.get('/api/v1/training/admin/runtime')
+  for (const { job } of body.running) if (job.pid) process.kill(-job.pid, 'SIGKILL')
+  await end('SIGKILL')
+  await database.drop()
+  await rm(dataDir, { recursive: true, force: true })
+})
+
+async function create(name: string): Promise<string> {
+  const reply = await admin.post(path, {
+    task: 'image_classification',
+    framework: 'torchvision',
+    model: 'small_cnn',
+    dataset_id: 'colours',
+    experiment_name: name,
+    hyperparameters: `epochs: ${epochs}\nimage_size: 16\nbatch_size: 4\n`,
+  })
+  expect(reply.status, reply.text).toBe(202)
+  return reply.body.id
+}
+
+const epochsDone = (id: string, least: number) =>
+  eventually(async () => (await admin.get(`${path}/${id}`)).body.progress.epoch >= least, 60)
+
+const ended = (id: string) =>
+  eventually(async () => {
+    const { body } = await admin.get(`${path}/${id}`)
+    return body.ended_at && body
+  }, 120)
+
+const jobPid = async () => (await admin.get('/api/v1/training/admin/runtime')).body.running[0].job.pid as number
+
+/** Every epoch is in the log and in the curve exactly once, and so is the model. */
+async function expectOnce(id: string): Promise<void> {
+  const log = (await admin.get(`${path}/${id}/log`)).text
+  const told = [...log.matchAll(/^Epoch (\d+) of/gm)].map(([, epoch]) => Number(epoch))
+  expect(told).toEqual(Array.from({ length: epochs }, (_, index) => index + 1))
+  const { series } = (await admin.get(`${path}/${id}/metrics?keys=train/loss&max_points=5000`)).body
+  expect(series[0].points.map(({ step }: { step: number }) => step)).toEqual(told)
+  const events = (await readFile(join(dataDir, 'work/experiments', id, 'events.jsonl'), 'utf8')).trimEnd().split('\n')
+  const points = events.map((line) => JSON.parse(line)).flatMap((event) => event.points ?? [])
+  const { body: all } = await admin.get(`${path}/${id}/metrics?keys=train/batch_loss,val/loss,test/top1`)
+  for (const { key, total } of all.series)
+    expect(total, key).toBe(points.filter((point: { key: string }) => point.key === key).length)
+  expect(log.match(/^Registered as .*$/gm)).toHaveLength(1)
+}
+
+describe.skipIf(!python)('a server that ends in the middle of a training', { timeout: 180_000 }, () => {
+  test.each(['SIGKILL', 'SIGTERM'] as const)(
+    '%s: the next one takes over the job, and nothing comes twice',
+    async (signal) => {
+      const id = await create(`Ended by ${signal}`)
+      await epochsDone(id, 2)
+      const pid = await jobPid()
+      await end(signal)
+      expect(existsSync(`/proc/${pid}`)).toBe(true)
+      await startAgain()
+      expect(await jobPid()).toBe(pid)
+      await end('SIGKILL')
+      await startAgain()
+      const experiment = await ended(id)
+      expect(experiment).toMatchObject({ state: 'SUCCEEDED', error: null, model_version: { version: '1' } })
+      await expectOnce(id)
+    },
+  )
+
+  test('a job that vanished meanwhile goes on from its last checkpoint', async () => {
+    const id = await create('Lost with its machine')
+    await epochsDone(id, 5)
+    const pid = await jobPid()
+    await end('SIGKILL')
+    await loseJob(pid)
+    await startAgain()
+    const experiment = await ended(id)
+    expect(experiment).toMatchObject({ state: 'SUCCEEDED', error: null, model_version: { version: '1' } })
+    const log = (await admin.get(`${path}/${id}/log`)).text
+    expect(log).toContain('The job vanished')
+    expect(Number(/^Resuming after epoch (\d+)\.$/m.exec(log)?.[1])).toBeGreaterThanOrEqual(5)
+  })
+
+  test('a stop asked for while it was away is carried out by the next one', async () => {
+    const id = await create('Stopped later')
+    await epochsDone(id, 2)
+    await end('SIGKILL')
+    await transaction(database, 'system', (tx) =>
+      tx
+        .updateTable('experiments')
+        .set({ state: 'STOPPING', stopRequestedAt: new Date() })
+        .where('id', '=', id)
+        .execute(),
+    )
+    await startAgain()
+    expect(await ended(id)).toMatchObject({ state: 'STOPPED', error: null, model_version: { version: '1' } })
+  })
+})
+
+/** Ends the job and the shell that watches it, as a power cut does. */
+async function loseJob(pid: number): Promise<void> {
+  process.kill(-pid, 'SIGKILL')
+  await eventually(async () => !existsSync(`/proc/${pid}`))
+}
