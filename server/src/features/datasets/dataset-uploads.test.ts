@@ -1,10 +1,18 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ZipFile } from 'yazl'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
+import {
+  createDraft,
+  makeFlowers,
+  makeImage,
+  makeZip,
+  openUpload,
+  putChunk,
+  sendUpload,
+  uploadEnded,
+} from './datasets.fixture.ts'
 
 let platform: TestPlatform
 let developer: TestClient
@@ -19,63 +27,12 @@ afterAll(() => platform?.stop())
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
 
-async function draft(name = 'flowers'): Promise<string> {
-  return (await developer.post('/api/v1/datasets/drafts', { name })).body.id
-}
-
-async function image(hue: number): Promise<Buffer> {
-  const noise = { type: 'gaussian', mean: 128, sigma: 30 + (hue % 20) } as const
-  return sharp({ create: { width: 40, height: 30, channels: 3, background: '#000', noise } }).jpeg().toBuffer()
-}
-
-async function zip(files: Record<string, Buffer>): Promise<Buffer> {
-  const archive = new ZipFile()
-  for (const [name, content] of Object.entries(files)) archive.addBuffer(content, name)
-  archive.end()
-  return Buffer.concat(await Array.fromAsync(archive.outputStream as AsyncIterable<Buffer>))
-}
-
-async function flowers(): Promise<Record<string, Buffer>> {
-  const files: Record<string, Buffer> = {}
-  for (const split of ['train', 'test'])
-    for (const name of ['daisy', 'iris'])
-      for (let i = 0; i < 3; i++) files[`flowers/${split}/${name}/${i}.jpg`] = await image(i)
-  return files
-}
-
+const draft = () => createDraft(developer)
 const chunk = (dataset: string, upload: string, index: number, bytes: Uint8Array) =>
-  developer.call('PUT', `/api/v1/datasets/${dataset}/uploads/${upload}/chunks/${index}`, {
-    body: bytes as BodyInit,
-    headers: { 'content-type': 'application/octet-stream' },
-  })
-
-async function open(dataset: string, content: Buffer, extra: object = {}) {
-  const reply = await developer.post(`/api/v1/datasets/${dataset}/uploads`, {
-    filename: 'upload.bin',
-    size: content.length,
-    chunk_size: 1000,
-    ...extra,
-  })
-  expect(reply.status).toBe(201)
-  return reply.body as { upload_id: string; chunk_size: number }
-}
-
-async function send(dataset: string, content: Buffer, extra: object = {}) {
-  const { upload_id: upload, chunk_size: size } = await open(dataset, content, extra)
-  const count = Math.ceil(content.length / size)
-  await Promise.all(
-    Array.from({ length: count }, (_, i) => chunk(dataset, upload, i, content.subarray(i * size, (i + 1) * size))),
-  )
-  expect((await developer.post(`/api/v1/datasets/${dataset}/uploads/${upload}:complete`)).status).toBe(202)
-  return ended(dataset, upload)
-}
-
-const ended = (dataset: string, upload: string) =>
-  eventually(async () => {
-    const { body } = await developer.get(`/api/v1/datasets/${dataset}/uploads/${upload}`)
-    return ['done', 'failed'].includes(body.state) && body
-  })
-
+  putChunk(developer, dataset, upload, index, bytes)
+const open = (dataset: string, content: Buffer, extra: object = {}) => openUpload(developer, dataset, content, extra)
+const send = (dataset: string, content: Buffer, extra: object = {}) => sendUpload(developer, dataset, content, extra)
+const ended = (dataset: string, upload: string) => uploadEnded(developer, dataset, upload)
 const folders = () => readdir(join(platform.dataDir, 'uploads')).catch(() => [])
 
 describe('POST /api/v1/datasets/{dataset_id}/uploads', () => {
@@ -193,8 +150,8 @@ describe('PUT /api/v1/datasets/{dataset_id}/uploads/{upload_id}/chunks/{index}',
 describe('POST /api/v1/datasets/{dataset_id}/uploads/{upload_id}:complete', () => {
   test('202, and the members of a ZIP become validated files with labels and splits', async () => {
     const id = await draft()
-    const files = await flowers()
-    const session = await send(id, await zip(files), { filename: 'no-zip-by-name' })
+    const files = await makeFlowers()
+    const session = await send(id, await makeZip(files), { filename: 'no-zip-by-name' })
     expect(session).toMatchObject({ state: 'done', result: { created: 12, skipped_total: 0 } })
     const { body } = await developer.get(`/api/v1/datasets/${id}`)
     expect(body).toMatchObject({
@@ -218,13 +175,13 @@ describe('POST /api/v1/datasets/{dataset_id}/uploads/{upload_id}:complete', () =
 
   test('the same archive again costs nothing and says so; other content replaces the file', async () => {
     const id = await draft()
-    const files = await flowers()
-    await send(id, await zip(files))
-    const again = await send(id, await zip(files))
+    const files = await makeFlowers()
+    await send(id, await makeZip(files))
+    const again = await send(id, await makeZip(files))
     expect(again.result).toMatchObject({ created: 0, skipped_total: 12, file_ids: [] })
     expect(again.result.skipped[0]).toEqual({ path: 'flowers/test/daisy/0.jpg', reason: 'the dataset has it already' })
-    files['flowers/test/daisy/0.jpg'] = await image(17)
-    expect((await send(id, await zip(files))).result).toMatchObject({ created: 1, skipped_total: 11 })
+    files['flowers/test/daisy/0.jpg'] = await makeImage()
+    expect((await send(id, await makeZip(files))).result).toMatchObject({ created: 1, skipped_total: 11 })
     expect((await developer.get(`/api/v1/datasets/${id}`)).body.file_count).toBe(12)
   })
 
@@ -242,7 +199,7 @@ describe('POST /api/v1/datasets/{dataset_id}/uploads/{upload_id}:complete', () =
 
   test('failed with archive_invalid, and no member of it is registered', async () => {
     const id = await draft()
-    const archive = await zip({ 'a/1.jpg': await image(1), 'xx/evil': Buffer.from('x') })
+    const archive = await makeZip({ 'a/1.jpg': await makeImage(), 'xx/evil': Buffer.from('x') })
     const evil = Buffer.from(archive.toString('latin1').replaceAll('xx/evil', '../evil'), 'latin1')
     const session = await send(id, evil)
     expect(session).toMatchObject({ state: 'failed', error: { code: 'archive_invalid' } })
@@ -253,7 +210,7 @@ describe('POST /api/v1/datasets/{dataset_id}/uploads/{upload_id}:complete', () =
 
   test('409 while the dataset is frozen, for every way to upload', async () => {
     const id = await draft()
-    await send(id, await zip(await flowers()))
+    await send(id, await makeZip(await makeFlowers()))
     const late = await open(id, Buffer.alloc(10))
     expect((await developer.post(`/api/v1/datasets/${id}:freeze`)).body.detail).toEqual({ reason: 'open_upload' })
     expect((await developer.delete(`/api/v1/datasets/${id}/uploads/${late.upload_id}`)).status).toBe(204)
@@ -286,13 +243,13 @@ describe('DELETE /api/v1/datasets/{dataset_id}/uploads/{upload_id}', () => {
 describe('POST /api/v1/datasets/{dataset_id}/archive', () => {
   const archive = (id: string, bytes: Buffer, name = 'a.zip') => {
     const body = new FormData()
-    body.set('file', new Blob([bytes as BlobPart]), name)
+    body.set('file', new Blob([bytes as never]), name)
     return developer.call('POST', `/api/v1/datasets/${id}/archive`, { body })
   }
 
   test('201 registers every member', async () => {
     const id = await draft()
-    const reply = await archive(id, await zip(await flowers()))
+    const reply = await archive(id, await makeZip(await makeFlowers()))
     expect(reply.status).toBe(201)
     expect(reply.body).toMatchObject({ created: 12, skipped: [], skipped_total: 0 })
     expect(reply.body.file_ids).toHaveLength(12)
@@ -305,24 +262,12 @@ describe('POST /api/v1/datasets/{dataset_id}/archive', () => {
     const none = await archive(id, Buffer.from('%PDF'))
     expect(none.status).toBe(422)
     expect(none.body.detail[0]).toMatchObject({ loc: ['body', 'file'], type: 'not_an_archive' })
-    const good = await zip({ 'xx/evil': Buffer.from('x') })
+    const good = await makeZip({ 'xx/evil': Buffer.from('x') })
     const evil = Buffer.from(good.toString('latin1').replaceAll('xx/evil', '../evil'), 'latin1')
     const reply = await archive(id, evil)
     expect(reply.status).toBe(422)
     expect(reply.body.detail[0]).toMatchObject({ loc: ['body', 'file'], type: 'archive_invalid' })
     expect(await folders()).toEqual(before)
     expect((await developer.get(`/api/v1/datasets/${id}`)).body.status).toBe('DRAFT')
-  })
-})
-
-describe('the flowers of the shared data', () => {
-  test.runIf(process.env.FLOWERS)('are validated whole', async () => {
-    const id = await draft()
-    const started = Date.now()
-    const session = await send(id, await readFile(process.env.FLOWERS!), { chunk_size: 4 << 20 })
-    expect(session.state).toBe('done')
-    const { body } = await developer.get(`/api/v1/datasets/${id}`)
-    expect(body).toMatchObject({ status: 'READY', class_count: 12, splits: { train: 720, test: 240 } })
-    console.log(`${Date.now() - started} ms`, JSON.stringify(body.validation).slice(0, 1500))
   })
 })

@@ -83,7 +83,11 @@ async function analyse(s: StepRun<ValidationInput>): Promise<{ status: string }>
   const outcome = await analyseDataset(ctx, target, dataset.revision, s.signal, (fraction, message) =>
     s.progress(fraction, message),
   )
-  await transaction(ctx, (tx) => saveOutcome(tx, target, outcome))
+  await transaction(ctx, async (tx) => {
+    await lockDataset(tx, target.tenantId, target.datasetId)
+    await saveOutcome(tx, target, outcome)
+    await settleDataset(tx, target.tenantId, target.datasetId)
+  })
   s.log(`${outcome.status}: ${outcome.report.errors} errors, ${outcome.report.warnings} warnings`)
   return { status: outcome.status }
 }
