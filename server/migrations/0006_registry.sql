@@ -135,6 +135,13 @@ create index registry_tokens_by_creation on registry_tokens (tenant_id, user_id,
 create index registry_tokens_by_user on registry_tokens (user_id);
 create index registry_tokens_expiring on registry_tokens (expires_at) where revoked_at is null;
 
+-- Most bytes a tenant may keep in the registry; without a row there is no limit.
+create table registry_quotas (
+  tenant_id uuid primary key references tenants on delete cascade,
+  quota_bytes bigint not null check (quota_bytes >= 0)
+);
+call enable_tenant_isolation('registry_quotas');
+
 -- Who still needs an image: what a holder holds can't be deleted.
 create table registry_holds (
   tenant_id uuid not null references tenants on delete cascade,

@@ -1,10 +1,17 @@
+import { auditFeature } from './features/audit/audit.feature.ts'
 import { catalogFeature } from './features/catalog/catalog.feature.ts'
 import { datasetsFeature } from './features/datasets/datasets.feature.ts'
 import { experimentsFeature } from './features/experiments/experiments.feature.ts'
 import { identityFeature } from './features/identity/identity.feature.ts'
 import type { TokenSigner } from './features/identity/tokens.ts'
+import { imagesFeature } from './features/images/images.feature.ts'
+import { membersFeature } from './features/members/members.feature.ts'
 import { modelsFeature } from './features/models/models.feature.ts'
+import { notificationsFeature } from './features/notifications/notifications.feature.ts'
+import { registryFeature } from './features/registry/registry.feature.ts'
 import { systemFeature } from './features/system/system.feature.ts'
+import { toggled } from './features/tenants/tenant-features.ts'
+import { tenantsFeature } from './features/tenants/tenants.feature.ts'
 import type { Config } from './platform/config.ts'
 import type { Feature } from './platform/feature.ts'
 import type { Operation } from './platform/http/operation.ts'
@@ -20,14 +27,20 @@ export interface AppParts {
 export function createFeatures({ config, signer, metrics }: AppParts): Feature[] {
   const features: Feature[] = [
     identityFeature(signer),
+    tenantsFeature(() => features),
+    membersFeature,
+    auditFeature,
+    notificationsFeature(() => features),
     datasetsFeature,
     catalogFeature,
     experimentsFeature(config),
     modelsFeature,
+    imagesFeature,
+    registryFeature,
     // The last one describes all the others.
     systemFeature(() => operationsOf(features), metrics),
   ]
-  return features
+  return features.map(toggled)
 }
 
 export const operationsOf = (features: Feature[]): Operation[] =>

@@ -24,12 +24,14 @@ export async function linkBlobs(tx: Tx, repository: RepositoryRow, blobs: BlobLi
     .execute()
 }
 
-export async function findBlob(tx: Tx, repositoryId: string, digest: string) {
+/** A blob of the repository of that name. */
+export async function findBlobByName(tx: Tx, name: string, digest: string) {
   return tx
-    .selectFrom('registryBlobs')
-    .select(['digest', 'contentDigest', 'size', 'touchedAt'])
-    .where('repositoryId', '=', repositoryId)
-    .where('digest', '=', digest)
+    .selectFrom('registryRepositories as r')
+    .innerJoin('registryBlobs as b', 'b.repositoryId', 'r.id')
+    .select(['b.repositoryId', 'b.digest', 'b.contentDigest', 'b.size', 'b.touchedAt'])
+    .where('r.name', '=', name)
+    .where('b.digest', '=', digest)
     .executeTakeFirst()
 }
 

@@ -21,12 +21,13 @@ export interface ManifestRecord {
  */
 export async function recordManifest(tx: Tx, repository: RepositoryRow, record: ManifestRecord): Promise<void> {
   const { manifest, contentDigest, tags } = record
+  // Before anything else: what deletes takes the repository first too, so the two never wait for each other in a ring.
+  await markPushed(tx, repository.id)
   const present = await touchBlobs(tx, repository.id, manifest.requiredBlobs)
   const missing = manifest.requiredBlobs.filter((digest) => !present.has(digest))
   if (missing.length > 0) throw ociError('MANIFEST_BLOB_UNKNOWN', { detail: { digests: missing } })
   await insertManifest(tx, repository, { ...manifest, contentDigest })
   for (const tag of tags) await setTag(tx, repository, tag, manifest.digest)
-  await markPushed(tx, repository.id)
 }
 
 /** Links what is in the blob store already, then records the manifest over it. */

@@ -111,15 +111,3 @@ export async function listReferrers(tx: Tx, name: string, subject: string, artif
   if (artifactType !== null) query = query.where(sql`coalesce(m.artifact_type, '')`, '=', artifactType)
   return query.orderBy('m.createdAt').orderBy('m.digest').execute()
 }
-
-/** Keeps the manifest from being deleted until the transaction ends; false when it is not there. */
-export async function lockManifest(tx: Tx, repositoryId: string, digest: string): Promise<boolean> {
-  const row = await tx
-    .selectFrom('registryManifests')
-    .select('digest')
-    .where('repositoryId', '=', repositoryId)
-    .where('digest', '=', digest)
-    .forShare()
-    .executeTakeFirst()
-  return row !== undefined
-}

@@ -5,8 +5,8 @@ import { notFound } from '../../platform/errors.ts'
 import { deleteHolds, insertHold } from './holds.store.ts'
 import { readJsonBlob, readManifest } from './manifest-reader.ts'
 import { recordImage } from './manifests.service.ts'
-import { findManifestInTenant, lockManifest } from './manifests.store.ts'
-import { ensureRepository, findRepository, replaceShares } from './repositories.store.ts'
+import { findManifest, findManifestInTenant } from './manifests.store.ts'
+import { ensureRepository, findRepository, guardRepository, replaceShares } from './repositories.store.ts'
 import { namespaceOf, registryHost, wholeName } from './repository-names.ts'
 
 export { registryHost }
@@ -80,8 +80,8 @@ export interface HoldRequest {
 /** From now on the image can't be deleted, until the holder lets go. Throws `not_found` when it is gone already. */
 export async function holdImage(tx: Tx, ctx: TenantCtx, hold: HoldRequest): Promise<void> {
   const repositoryName = wholeName(ctx, hold.repository)
-  const repository = await findRepository(tx, repositoryName)
-  if (!repository || !(await lockManifest(tx, repository.id, hold.digest)))
+  const repository = await guardRepository(tx, repositoryName)
+  if (!repository || !(await findManifest(tx, repository.id, hold.digest)))
     throw notFound('There is no image of this digest in the repository.')
   const { digest, holder, reason } = hold
   await insertHold(tx, ctx.tenant.id, { repositoryName, digest, holder, reason })

@@ -26,6 +26,29 @@ export async function ensureRepository(tx: Tx, tenantId: string | null, name: st
   return (await findRepository(tx, name))!
 }
 
+/**
+ * Takes the repository for this transaction alone, before something is deleted from it: pushes, holds and other
+ * deletions wait. Undefined when there is none of that name.
+ */
+export async function lockRepository(tx: Tx, name: string): Promise<RepositoryRow | undefined> {
+  return tx
+    .selectFrom('registryRepositories')
+    .select(['id', 'tenantId', 'name', 'pushedAt'])
+    .where('name', '=', name)
+    .forUpdate()
+    .executeTakeFirst()
+}
+
+/** Keeps everything in the repository from being deleted until the transaction ends. */
+export async function guardRepository(tx: Tx, name: string): Promise<RepositoryRow | undefined> {
+  return tx
+    .selectFrom('registryRepositories')
+    .select(['id', 'tenantId', 'name', 'pushedAt'])
+    .where('name', '=', name)
+    .forShare()
+    .executeTakeFirst()
+}
+
 export async function markPushed(tx: Tx, id: string): Promise<void> {
   await tx
     .updateTable('registryRepositories')

@@ -437,6 +437,11 @@ export interface RegistryManifests {
   totalSize: number;
 }
 
+export interface RegistryQuotas {
+  quotaBytes: number;
+  tenantId: string;
+}
+
 export interface RegistryReferences {
   digest: string;
   manifestDigest: string;
@@ -695,6 +700,7 @@ export interface TrackerExperimentCounters {
 }
 
 export interface TrackerExperiments {
+  artifactLocation: string | null;
   createdMs: Generated<number>;
   experimentId: number;
   lifecycleStage: Generated<string>;
@@ -858,6 +864,7 @@ export interface DB {
   registryHolds: RegistryHolds;
   registryImports: RegistryImports;
   registryManifests: RegistryManifests;
+  registryQuotas: RegistryQuotas;
   registryReferences: RegistryReferences;
   registryRepositories: RegistryRepositories;
   registryShares: RegistryShares;

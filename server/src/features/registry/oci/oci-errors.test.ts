@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest'
-import { forbidden, notFound, PlatformError, tooManyRequests, unauthorized } from '../../../platform/errors.ts'
+import {
+  conflict,
+  forbidden,
+  notFound,
+  PlatformError,
+  tooManyRequests,
+  unauthorized,
+} from '../../../platform/errors.ts'
 import { ociError, ociErrorBody, ociErrorCatalogue, toOciError } from './oci-errors.ts'
 
 test('the codes are the fourteen of the specification, with the statuses of the contract', () => {
@@ -39,11 +46,12 @@ test('the platform’s errors of access and load have a form here, headers kept'
   const limited = tooManyRequests(undefined, { headers: { 'Retry-After': '3' } })
   expect(toOciError(limited)).toMatchObject({ code: 'TOOMANYREQUESTS', status: 429, headers: { 'Retry-After': '3' } })
   expect(toOciError(new PlatformError('payload_too_large'))).toMatchObject({ code: 'SIZE_INVALID', status: 413 })
+  expect(toOciError(conflict('held'))).toMatchObject({ code: 'DENIED', status: 403, message: 'held' })
+  expect(toOciError(new PlatformError('insufficient_storage'))).toMatchObject({ code: 'DENIED', status: 507 })
 })
 
 test('what the specification has no code for gets none', () => {
   expect(toOciError(new PlatformError('internal_error'))).toBeNull()
-  expect(toOciError(new PlatformError('insufficient_storage'))).toBeNull()
   expect(toOciError(notFound()), 'a store that misses a blob does not know which 404 this is').toBeNull()
   expect(toOciError(new Error('boom'))).toBeNull()
 })

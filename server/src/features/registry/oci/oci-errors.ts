@@ -49,25 +49,34 @@ export class OciError extends Error {
 
 export const ociError = (code: OciErrorCode, extras?: OciErrorExtras) => new OciError(code, extras)
 
-const ofPlatformCode: Partial<Record<ErrorCode, OciErrorCode>> = {
-  unauthorized: 'UNAUTHORIZED',
-  forbidden: 'DENIED',
-  too_many_requests: 'TOOMANYREQUESTS',
-  method_not_allowed: 'UNSUPPORTED',
-  payload_too_large: 'SIZE_INVALID',
+const ofPlatformCode: Partial<Record<ErrorCode, { code: OciErrorCode; status?: number }>> = {
+  unauthorized: { code: 'UNAUTHORIZED' },
+  forbidden: { code: 'DENIED' },
+  // Something still needs what was to be deleted.
+  conflict: { code: 'DENIED', status: 403 },
+  too_many_requests: { code: 'TOOMANYREQUESTS' },
+  method_not_allowed: { code: 'UNSUPPORTED' },
+  payload_too_large: { code: 'SIZE_INVALID' },
+  insufficient_storage: { code: 'DENIED' },
 }
 
+/** A row that this one hangs on is gone. @source PostgreSQL 18 documentation, appendix A */
+const foreignKeyViolation = '23503'
+
 /**
- * The registry's form of an error, or null for one that has none (most of all 5xx: the specification lays down a form
- * for 4xx alone, so those keep the platform's envelope).
+ * The registry's form of an error, or null for one that has none (5xx, but for a full disk: the specification lays
+ * down a form for 4xx alone, so those keep the platform's envelope).
  */
 export function toOciError(error: unknown): OciError | null {
   if (error instanceof OciError) return error
+  if ((error as { code?: string } | null)?.code === foreignKeyViolation) {
+    return new OciError('NAME_UNKNOWN', { message: 'The repository was deleted meanwhile.' })
+  }
   if (!(error instanceof PlatformError)) return null
-  const code = ofPlatformCode[error.code]
-  if (!code) return null
-  const { status, message, detail, headers } = error
-  return new OciError(code, { status, message, detail, headers })
+  const own = ofPlatformCode[error.code]
+  if (!own) return null
+  const { message, detail, headers } = error
+  return new OciError(own.code, { status: own.status ?? error.status, message, detail, headers })
 }
 
 export interface OciErrorBody {

@@ -1,0 +1,152 @@
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { PlatformError } from '../../../platform/errors.ts'
+import { Answer } from '../../../platform/http/answer.ts'
+import { bodyStream } from '../../../platform/http/bodies.ts'
+import { transaction } from '../../../platform/transaction.ts'
+import { type BlobLink, linkBlobs, noteContents } from '../blobs.store.ts'
+import { quotaLeft } from '../quota.ts'
+import { ensureRepository } from '../repositories.store.ts'
+import { advanceUpload, deleteUpload, type UploadRow } from '../uploads.store.ts'
+import type { OciCall } from './oci-call.ts'
+import { digestAlgorithm } from './oci-digest.ts'
+import { type OciError, ociError } from './oci-errors.ts'
+import { uploadRange } from './oci-ranges.ts'
+
+/** Takes the body as one whole blob, checked while it is written. Throws DIGEST_INVALID, DENIED over the quota. */
+export async function receiveWhole(call: OciCall, digest: string): Promise<BlobLink> {
+  const { ctx, request } = call
+  if (digestAlgorithm(digest) !== 'sha256') return receiveOther(call, digest)
+  const maxBytes = await roomFor(call, [digest])
+  const { size } = await naming(digest, () => ctx.blobs.put(bodyStream(request), { expected: digest, maxBytes }))
+  return { digest, contentDigest: digest, size }
+}
+
+/** The store goes by SHA-256 alone; other digests are checked on the side. */
+async function receiveOther(call: OciCall, digest: string): Promise<BlobLink> {
+  const { ctx, request } = call
+  const hash = createHash(digestAlgorithm(digest)!)
+  const maxBytes = await roomFor(call, [])
+  const info = await naming(digest, () => ctx.blobs.put(hashed(bodyStream(request), hash), { maxBytes }))
+  requireSame(digest, `${digestAlgorithm(digest)}:${hash.digest('hex')}`)
+  await call.look((tx) => noteContents(tx, [info.digest]))
+  // Its name was not known beforehand: a sweep may have taken it before it was noted.
+  if (!(await ctx.blobs.stat(info.digest))) throw new PlatformError('service_unavailable')
+  return { digest, contentDigest: info.digest, size: info.size }
+}
+
+async function* hashed(content: AsyncIterable<Uint8Array>, hash: { update(part: Uint8Array): unknown }) {
+  for await (const part of content) {
+    hash.update(part)
+    yield part
+  }
+}
+
+/**
+ * Appends the body to the upload and returns the bytes it holds then; a body that breaks leaves it as it was.
+ * Throws BLOB_UPLOAD_INVALID (416) while another chunk arrives, SIZE_INVALID, DENIED over the quota.
+ */
+export async function receiveChunk(call: OciCall, upload: UploadRow, chunkBytes: number | null): Promise<number> {
+  const { ctx, request, registry } = call
+  const maxBytes = await roomFor(call, [], upload.receivedBytes)
+  const path = registry.uploads.pathOf(upload.id)
+  try {
+    return await registry.uploads.append(path, upload.receivedBytes, bodyStream(request), {
+      maxBytes,
+      ...(chunkBytes === null ? {} : { expectedBytes: chunkBytes }),
+      commit: async (end) => {
+        const moved = await transaction(ctx, (tx) => advanceUpload(tx, upload.id, upload.receivedBytes, end))
+        if (!moved) throw ociError('BLOB_UPLOAD_UNKNOWN', { detail: { upload: upload.id } })
+      },
+    })
+  } catch (error) {
+    throw chunkError(error, upload)
+  }
+}
+
+/** Moves what the upload holds into the blob store. Throws DIGEST_INVALID; the upload then stays as it is. */
+export async function storeUpload(call: OciCall, upload: UploadRow, digest: string): Promise<BlobLink> {
+  const { ctx, registry } = call
+  const path = registry.uploads.pathOf(upload.id)
+  const size = upload.receivedBytes
+  const contentDigest = await registry.uploads.digest(path, size)
+  const algorithm = digestAlgorithm(digest)!
+  requireSame(digest, algorithm === 'sha256' ? contentDigest : await digestOf(path, algorithm))
+  await call.look((tx) => noteContents(tx, [contentDigest]))
+  await ctx.blobs.adopt(path, { digest: contentDigest })
+  return { digest, contentDigest, size }
+}
+
+async function digestOf(path: string, algorithm: string): Promise<string> {
+  const hash = createHash(algorithm)
+  for await (const part of createReadStream(path, { highWaterMark: 512 * 1024 })) hash.update(part)
+  return `${algorithm}:${hash.digest('hex')}`
+}
+
+/** Makes stored content a blob of the repository and ends the upload that brought it. */
+export async function linkBlob(
+  { ctx, registry }: OciCall,
+  name: string,
+  link: BlobLink,
+  upload: UploadRow | null,
+): Promise<Answer> {
+  await transaction(ctx, async (tx) => {
+    const repository = upload ? { ...upload, id: upload.repositoryId } : await ensureRepository(tx, ctx.tenant.id, name)
+    await linkBlobs(tx, repository, [link])
+    if (upload) await deleteUpload(tx, upload.id)
+  })
+  if (upload) await registry.uploads.remove(registry.uploads.pathOf(upload.id))
+  return new Answer({
+    status: 201,
+    headers: {
+      location: `/v2/${name}/blobs/${link.digest}`,
+      'docker-content-digest': link.digest,
+      'content-length': '0',
+    },
+  })
+}
+
+/** Notes what comes and says how many bytes may come: what the quota leaves, and the longest upload at all. */
+async function roomFor({ ctx, look }: OciCall, digests: string[], receivedBytes = 0): Promise<number> {
+  const left = await look(async (tx) => {
+    await noteContents(tx, digests)
+    return quotaLeft(tx, ctx.tenant.id)
+  })
+  if (left <= 0) throw overQuota()
+  return Math.min(left, ctx.config.maxUploadBytes - receivedBytes)
+}
+
+const overQuota = (): OciError => ociError('DENIED', { message: 'The tenant’s registry quota is used up.' })
+
+function requireSame(given: string, computed: string): void {
+  if (given !== computed) throw ociError('DIGEST_INVALID', { detail: { given, computed } })
+}
+
+/** Runs a write to the store; its refusals get the registry's names. */
+async function naming<T>(digest: string, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (!(error instanceof PlatformError)) throw error
+    if (error.code === 'bad_request') throw ociError('DIGEST_INVALID', { detail: error.detail ?? { digest } })
+    throw error.code === 'payload_too_large' ? overQuota() : error
+  }
+}
+
+function chunkError(error: unknown, upload: UploadRow): unknown {
+  if (!(error instanceof PlatformError)) return error
+  switch (error.code) {
+    case 'conflict':
+    case 'range_not_satisfiable':
+      return ociError('BLOB_UPLOAD_INVALID', {
+        message: error.message,
+        headers: { range: uploadRange(upload.receivedBytes) },
+      })
+    case 'bad_request':
+      return ociError('SIZE_INVALID', { detail: error.detail })
+    case 'payload_too_large':
+      return overQuota()
+    default:
+      return error
+  }
+}

@@ -1,0 +1,60 @@
+import { audited } from '../../../platform/audit.ts'
+import { Answer } from '../../../platform/http/answer.ts'
+import { matchesEtag } from '../../../platform/http/content.ts'
+import { transaction } from '../../../platform/transaction.ts'
+import { findBlobByName, touchBlobs, unlinkBlob } from '../blobs.store.ts'
+import { requireUnheld } from '../manifests.service.ts'
+import { lockRepository } from '../repositories.store.ts'
+import type { OciCall } from './oci-call.ts'
+import { ociError } from './oci-errors.ts'
+import type { OciRoute } from './oci-paths.ts'
+import { contentRange, parseBlobRange } from './oci-ranges.ts'
+
+type BlobRoute = Extract<OciRoute, { kind: 'blob' }>
+
+/** A client that was told that a blob is there may rely on it for as long again before the sweep's day is over. */
+const touchAfterMs = 12 * 3600_000
+
+export function answerBlob(call: OciCall, route: BlobRoute): Promise<Answer> {
+  return route.method === 'DELETE' ? removeBlob(call, route) : getBlob(call, route)
+}
+
+/** @source contract B9.11, RFC 9110 §14 */
+async function getBlob(call: OciCall, { method, name, digest }: BlobRoute): Promise<Answer> {
+  const { ctx, request } = call
+  const blob = await call.look(async (tx) => {
+    const found = await findBlobByName(tx, name, digest)
+    if (found && method === 'HEAD' && Date.now() - found.touchedAt.getTime() > touchAfterMs) {
+      await touchBlobs(tx, found.repositoryId, [digest])
+    }
+    return found
+  })
+  if (!blob) throw ociError('BLOB_UNKNOWN', { detail: { name, digest } })
+  const etag = `"${digest}"`
+  const headers: Record<string, string> = {
+    'content-type': 'application/octet-stream',
+    'docker-content-digest': digest,
+    'accept-ranges': 'bytes',
+    etag,
+  }
+  if (matchesEtag(request.headers['if-none-match'], etag)) return new Answer({ status: 304, headers: { etag } })
+  const range = parseBlobRange(request.headers.range, blob.size)
+  headers['content-length'] = String(range ? range.end - range.start + 1 : blob.size)
+  if (range) headers['content-range'] = contentRange(range, blob.size)
+  const status = range ? 206 : 200
+  if (method === 'HEAD') return new Answer({ status, headers })
+  return new Answer({ status, headers, body: await ctx.blobs.open(blob.contentDigest, range ?? undefined) })
+}
+
+/** Out of this repository alone; others that have it keep it. @source contract B9.12 */
+async function removeBlob(call: OciCall, { name, digest }: BlobRoute): Promise<Answer> {
+  const { ctx } = call
+  audited(ctx, name, { digest })
+  await transaction(ctx, async (tx) => {
+    const repository = await lockRepository(tx, name)
+    if (!repository) throw ociError('NAME_UNKNOWN', { detail: { name } })
+    await requireUnheld(tx, repository, digest)
+    if (!(await unlinkBlob(tx, repository.id, digest))) throw ociError('BLOB_UNKNOWN', { detail: { name, digest } })
+  })
+  return new Answer({ status: 202, headers: { 'content-length': '0' } })
+}

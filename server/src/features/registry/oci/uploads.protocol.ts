@@ -1,0 +1,100 @@
+import { Answer } from '../../../platform/http/answer.ts'
+import { bodyLength } from '../../../platform/http/bodies.ts'
+import { transaction } from '../../../platform/transaction.ts'
+import { ensureRepository } from '../repositories.store.ts'
+import { deleteUpload, findUpload, insertUpload, type UploadRow } from '../uploads.store.ts'
+import { linkBlob, receiveChunk, receiveWhole, storeUpload } from './blob-intake.ts'
+import { findMountable } from './blob-mounts.ts'
+import type { OciCall } from './oci-call.ts'
+import { digestAlgorithm, digestOfBytes } from './oci-digest.ts'
+import { ociError } from './oci-errors.ts'
+import { type OciRoute, parseUploadEnd, parseUploadStart } from './oci-paths.ts'
+import { requireNextChunk, uploadRange } from './oci-ranges.ts'
+
+type UploadRoute = Extract<OciRoute, { kind: 'upload' }>
+
+/** `POST <name>/blobs/uploads/`: a session, a mount, or the whole blob at once. @source contract B9.9, B9.10 */
+export async function startUpload(call: OciCall, name: string): Promise<Answer> {
+  const start = parseUploadStart(call.query)
+  if (start.kind === 'mount') {
+    const link = await findMountable(call, start)
+    if (link) return linkBlob(call, name, link, null)
+  }
+  if (start.kind === 'monolithic' && hasBody(call, start.digest)) {
+    return linkBlob(call, name, await receiveWhole(call, start.digest), null)
+  }
+  const id = await transaction(call.ctx, async (tx) =>
+    insertUpload(tx, await ensureRepository(tx, call.ctx.tenant.id, name)),
+  )
+  return new Answer({ status: 202, headers: progressHeaders({ name, id, receivedBytes: 0 }) })
+}
+
+/** Some clients name the digest and send the bytes later: only the empty blob comes with no body. */
+function hasBody({ request }: OciCall, digest: string): boolean {
+  return bodyLength(request) !== 0 || digest === digestOfBytes(Buffer.alloc(0), digestAlgorithm(digest) ?? 'sha256')
+}
+
+export async function answerUpload(call: OciCall, { method, name, uploadId }: UploadRoute): Promise<Answer> {
+  const upload = await call.look((tx) => findUpload(tx, name, uploadId))
+  if (!upload) throw ociError('BLOB_UPLOAD_UNKNOWN', { detail: { upload: uploadId } })
+  switch (method) {
+    case 'GET':
+      return new Answer({ status: 204, headers: progressHeaders(upload) })
+    case 'PATCH':
+      return patchUpload(call, upload)
+    case 'PUT':
+      return endUpload(call, upload)
+    case 'DELETE':
+      return cancelUpload(call, upload)
+  }
+}
+
+async function patchUpload(call: OciCall, upload: UploadRow): Promise<Answer> {
+  const receivedBytes = await receiveChunk(call, upload, nextChunk(call, upload))
+  return new Answer({ status: 202, headers: progressHeaders({ ...upload, receivedBytes }) })
+}
+
+async function endUpload(call: OciCall, upload: UploadRow): Promise<Answer> {
+  const digest = parseUploadEnd(call.query)
+  const chunkBytes = nextChunk(call, upload)
+  // All of it in one piece needs no file to wait in.
+  if (upload.receivedBytes === 0 && digestAlgorithm(digest) === 'sha256') {
+    return linkBlob(call, upload.name, await receiveWhole(call, digest), upload)
+  }
+  const receivedBytes = chunkBytes === 0 ? upload.receivedBytes : await receiveChunk(call, upload, chunkBytes)
+  const link = await storeUpload(call, { ...upload, receivedBytes }, digest)
+  return linkBlob(call, upload.name, link, upload)
+}
+
+async function cancelUpload({ ctx, registry }: OciCall, upload: UploadRow): Promise<Answer> {
+  await transaction(ctx, (tx) => deleteUpload(tx, upload.id))
+  await registry.uploads.remove(registry.uploads.pathOf(upload.id))
+  return new Answer({ status: 204 })
+}
+
+/** Length of the chunk in bytes, null when unknown. Throws BLOB_UPLOAD_INVALID (416), SIZE_INVALID. */
+function nextChunk({ request }: OciCall, upload: UploadRow): number | null {
+  const length = request.headers['transfer-encoding'] ? null : (bodyLength(request) ?? 0)
+  try {
+    return requireNextChunk(request.headers['content-range'], upload.receivedBytes, length)
+  } catch (error) {
+    throw withProgress(error, upload)
+  }
+}
+
+/** A refused chunk is told with the place to go on from. */
+function withProgress(error: unknown, upload: UploadRow): unknown {
+  const { headers } = error as { headers?: Record<string, string> }
+  if (headers) Object.assign(headers, progressHeaders(upload))
+  return error
+}
+
+/** @source contract B9.9 */
+function progressHeaders({ name, id, receivedBytes }: { name: string; id: string; receivedBytes: number }) {
+  return {
+    location: `/v2/${name}/blobs/uploads/${id}?_state=${receivedBytes}`,
+    range: uploadRange(receivedBytes),
+    'docker-upload-uuid': id,
+    'content-length': '0',
+  }
+}

@@ -1,0 +1,9 @@
+import { defineFeature, type Feature } from '../../platform/feature.ts'
+import { registerOciProtocol } from './oci/oci.protocol.ts'
+import { tokenRoutes } from './tokens.routes.ts'
+
+export const registryFeature: Feature = defineFeature({
+  name: 'registry',
+  operations: [...tokenRoutes],
+  protocol: registerOciProtocol,
+})
