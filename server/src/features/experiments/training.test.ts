@@ -279,8 +279,11 @@ describe.skipIf(!python)('a training that fails', { timeout: 120_000 }, () => {
 
 describe.skipIf(!python)('DELETE /api/v1/training/experiments/{experiment_id}', { timeout: 120_000 }, () => {
   test('409 while it runs; 200 afterwards removes record, log, tracker run and work folder', async () => {
-    const id = await create('To be deleted', endless, { register_model: false })
+    const split = { mode: 'ratio', train: 0.5, val: 0.25, test: 0.25 }
+    const id = await create('To be deleted', endless, { register_model: false, cache_dataset: false, split })
     await underWay(id)
+    const log = (await developer.get(`${path}/${id}/log`)).text
+    expect(log).toMatch(/images: (?=.*30 train)(?=.*15 val)(?=.*15 test)/)
     const early = await developer.delete(`${path}/${id}`)
     expect(early).toMatchObject({ status: 409, body: { detail: { state: 'RUNNING' } } })
     await developer.post(`${path}/${id}/stop`)
