@@ -8,8 +8,9 @@ import { ociError } from './oci-errors.ts'
 const catalogPageSize = 1000
 const indexType = 'application/vnd.oci.image.index.v1+json'
 
+/** As bytes: to a text the server would add a charset, and the type of an index is exact. */
 const json = (value: unknown, headers: Record<string, string> = {}) =>
-  new Answer({ headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(value) })
+  new Answer({ headers: { 'content-type': 'application/json', ...headers }, body: Buffer.from(JSON.stringify(value)) })
 
 /** `n`, or null when absent or no number: the specification lets a registry choose then. */
 function pageSize(query: URLSearchParams): number | null {
