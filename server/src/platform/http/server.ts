@@ -20,7 +20,7 @@ import { jsonEtag } from './etag.ts'
 import { EventStream, sendEventStream } from './event-stream.ts'
 import { passGate } from './gate.ts'
 import { type BodyKind, isRawContent, type Operation } from './operation.ts'
-import { greedyParameter, pathPattern, routerPath } from './paths.ts'
+import { greedyParameter, pathPattern, routerPath, slashEncoder } from './paths.ts'
 import { dropEmpty, normaliseBooleans, validator } from './validation.ts'
 
 export interface HttpOptions {
@@ -38,7 +38,9 @@ const requestIdHeader = /^[\w.-]{1,64}$/
 export async function buildServer(options: HttpOptions): Promise<FastifyInstance> {
   const { services, operations } = options
   const closing = new AbortController()
+  const encodeSlashes = slashEncoder(operations.map(({ path }) => path))
   const app = Fastify({
+    rewriteUrl: (raw) => encodeSlashes(raw.url!),
     loggerInstance: services.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     trustProxy: services.config.trustProxy,
