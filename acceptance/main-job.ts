@@ -127,7 +127,7 @@ async function runJob(client: Client, stages: Stages, archive: Archive, options:
 
   const version = await stage(
     'find model version',
-    () => findVersion(client, name, started.id),
+    () => findVersion(client, name, followed.experiment.tracker_run_id),
     (v) => `${name} version ${v.version}`,
   )
   const image = await stage(
@@ -193,10 +193,11 @@ function startTraining(client: Client, datasetId: string, name: string, model: s
   })
 }
 
-async function findVersion(client: Client, name: string, experimentId: string) {
+/** The version whose tracker run is the experiment's. */
+async function findVersion(client: Client, name: string, runId: string) {
   const { items } = await client.get(`/api/v1/models/${name}/versions`)
-  const version = items.find((item: { experiment_id?: string }) => item.experiment_id === experimentId)
-  if (!version) throw new JobError(`model ${name} has no version from experiment ${experimentId}`)
+  const version = items.find((item: { run_id?: string }) => item.run_id === runId)
+  if (!version) throw new JobError(`model ${name} has no version from the tracker run ${runId}`)
   return client.get(`/api/v1/models/${name}/versions/${version.version}`)
 }
 
