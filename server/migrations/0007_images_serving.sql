@@ -42,6 +42,7 @@ create table serving_endpoints (
   image_id uuid not null,
   image_digest text not null,
   model_id uuid not null,
+  model_name text not null,
   model_version integer not null,
   -- What is.
   state text not null default 'PENDING'

@@ -9,6 +9,7 @@ import { membersFeature } from './features/members/members.feature.ts'
 import { modelsFeature } from './features/models/models.feature.ts'
 import { notificationsFeature } from './features/notifications/notifications.feature.ts'
 import { registryFeature } from './features/registry/registry.feature.ts'
+import { servingFeature } from './features/serving/serving.feature.ts'
 import { systemFeature } from './features/system/system.feature.ts'
 import { toggled } from './features/tenants/tenant-features.ts'
 import { tenantsFeature } from './features/tenants/tenants.feature.ts'
@@ -36,6 +37,7 @@ export function createFeatures({ config, signer, metrics }: AppParts): Feature[]
     experimentsFeature(config),
     modelsFeature,
     imagesFeature,
+    servingFeature(),
     registryFeature,
     // The last one describes all the others.
     systemFeature(() => operationsOf(features), metrics),

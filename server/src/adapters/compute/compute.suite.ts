@@ -96,6 +96,8 @@ export function computeSuite(name: string, create: () => Promise<Compute>): void
       expect((await compute.logs(handle, 4, 3)).toString()).toBe('two')
       expect((await compute.logs(handle, 14, 10)).length).toBe(0)
       expect((await compute.logs(handle, 1000, 10)).length).toBe(0)
+      expect((await compute.logs(handle, -6, 1000)).toString()).toBe('three\n')
+      expect((await compute.logs(handle, -1000, 3)).toString()).toBe('one')
     })
 
     test('starting twice under one name starts once, also at the same time and after the end', async () => {

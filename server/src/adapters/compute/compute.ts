@@ -17,7 +17,10 @@ export interface Compute {
   stop(handle: WorkHandle, graceMs: number): Promise<WorkStatus>
   /** Kills at once (SIGKILL to all its processes). */
   kill(handle: WorkHandle): Promise<WorkStatus>
-  /** Bytes of the combined output from `offset` on, at most `maxBytes`, cut at nothing in particular. */
+  /**
+   * Bytes of the combined output from `offset` on, at most `maxBytes`, cut at nothing in particular. A negative offset
+   * counts from the end.
+   */
   logs(handle: WorkHandle, offset: number, maxBytes: number): Promise<Buffer>
   /** Frees everything the driver kept of ended work (folder, logs). Running work is killed first. */
   remove(handle: WorkHandle): Promise<void>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
-import { registerModel } from './model-version.fixture.ts'
+import { registerModel } from '../../../test/model-version.ts'
 
 let platform: TestPlatform
 let client: TestClient

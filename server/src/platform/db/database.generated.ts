@@ -580,6 +580,7 @@ export interface ServingEndpoints {
   imageDigest: string;
   imageId: string;
   modelId: string;
+  modelName: string;
   modelVersion: number;
   name: string;
   replicas: number;

@@ -124,8 +124,10 @@ export async function readLog(root: string, name: string, offset: number, maxByt
   })
   if (!file) return Buffer.alloc(0)
   try {
-    const left = Math.max(0, Math.min(maxBytes, (await file.stat()).size - offset))
-    const { bytesRead, buffer } = await file.read(Buffer.alloc(left), 0, left, offset)
+    const { size } = await file.stat()
+    const start = offset < 0 ? Math.max(0, size + offset) : offset
+    const left = Math.max(0, Math.min(maxBytes, size - start))
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(left), 0, left, start)
     return buffer.subarray(0, bytesRead)
   } finally {
     await file.close()

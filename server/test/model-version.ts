@@ -1,16 +1,11 @@
 import { createReadStream } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  convolutionGraph,
-  probeClasses,
-  probeGraph,
-  writeModelFolder,
-} from '../../../../model-server/test/model-folders.ts'
-import type { TestPlatform } from '../../../test/harness.ts'
-import type { Actor } from '../../platform/context.ts'
-import { transaction } from '../../platform/db/transaction.ts'
-import { registerModelVersion } from '../models/models.api.ts'
+import { convolutionGraph, probeClasses, probeGraph, writeModelFolder } from '../../model-server/test/model-folders.ts'
+import { registerModelVersion } from '../src/features/models/models.api.ts'
+import type { Actor } from '../src/platform/context.ts'
+import { transaction } from '../src/platform/db/transaction.ts'
+import type { TestPlatform } from './harness.ts'
 
 export interface ModelFixture {
   name: string

@@ -1,0 +1,31 @@
+import type { FastifyInstance } from 'fastify'
+import type { Services } from '../../platform/context.ts'
+import { defineFeature, type Feature } from '../../platform/feature.ts'
+import { deploymentRoutes } from './deployments.routes.ts'
+import { endpointRoutes } from './endpoints.routes.ts'
+import { proxyRoutes } from './proxy.routes.ts'
+import { routeTable } from './route-table.ts'
+import { deployRun } from './serving.runs.ts'
+import { superviseRun, superviseSchedule } from './supervisor.ts'
+import { trafficRoutes } from './traffic.routes.ts'
+import { trafficRecorder } from './traffic-recorder.ts'
+
+/** Endpoints: replicas of images behind a proxy. */
+export function servingFeature(): Feature {
+  const routes = routeTable()
+  const traffic = trafficRecorder()
+  return defineFeature({
+    name: 'serving',
+    operations: [...endpointRoutes, ...deploymentRoutes, ...trafficRoutes(traffic), ...proxyRoutes(routes, traffic)],
+    runs: [deployRun, superviseRun],
+    schedules: [superviseSchedule],
+    async start(services) {
+      routes.listen(services)
+    },
+    metrics: (registry) => traffic.register(registry),
+    async protocol(app: FastifyInstance, services: Services) {
+      traffic.start(services)
+      app.addHook('onClose', () => traffic.flush(services))
+    },
+  })
+}
