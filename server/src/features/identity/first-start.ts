@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Services } from '../../platform/context.ts'
 import { transaction } from '../../platform/db/transaction.ts'
-import { newId } from '../../platform/ids.ts'
-import { insertUser } from './identity.store.ts'
+import { grantRole } from '../members/members.api.ts'
+import { ensureTenant } from '../tenants/tenants.api.ts'
+import { hasUsers, insertUser } from './identity.store.ts'
 import { hashPassword } from './passwords.ts'
 
 /** The password that was made up, to be shown once; null when the administrator exists or chose one. */
@@ -14,23 +15,13 @@ export interface FirstStart {
 /** Makes the administrator and the tenant `default` when there is no user at all. Processes starting together do it once. */
 export async function prepareFirstStart(services: Services): Promise<FirstStart | null> {
   const { config, db } = services
-  const exists = await transaction(db, 'system', (tx) =>
-    tx.selectFrom('users').select('id').limit(1).executeTakeFirst(),
-  )
-  if (exists) return null
+  if (await transaction(db, 'system', hasUsers)) return null
   const password = config.adminPassword ?? randomBytes(15).toString('base64url')
   const passwordHash = await hashPassword(password)
   const created = await transaction(db, 'system', async (tx) => {
     const user = await insertUser(tx, { email: config.adminEmail, passwordHash, isSuperuser: true, isVerified: true })
     if (!user) return false
-    const tenantId = newId()
-    await tx
-      .insertInto('tenants')
-      .values({ id: tenantId, code: 'default', name: 'Default' })
-      .onConflict((oc) => oc.doNothing())
-      .execute()
-    const tenant = await tx.selectFrom('tenants').select('id').where('code', '=', 'default').executeTakeFirstOrThrow()
-    await tx.insertInto('memberships').values({ tenantId: tenant.id, userId: user.id, role: 'ADMIN' }).execute()
+    await grantRole(tx, await ensureTenant(tx, 'default', 'Default'), user.id, 'ADMIN')
     return true
   })
   if (!created) return null

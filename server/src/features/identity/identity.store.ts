@@ -12,6 +12,10 @@ export async function findUser(tx: Tx, id: string) {
 
 export type UserRow = NonNullable<Awaited<ReturnType<typeof findUser>>>
 
+export async function hasUsers(tx: Tx): Promise<boolean> {
+  return (await tx.selectFrom('users').select('id').limit(1).executeTakeFirst()) !== undefined
+}
+
 export interface NewUser {
   email: string
   passwordHash: string
@@ -63,6 +67,16 @@ export async function lockActiveSuperusers(tx: Tx): Promise<string[]> {
     .where('isActive', '=', true)
     .orderBy('id')
     .forUpdate()
+    .execute()
+  return rows.map((row) => row.id)
+}
+
+export async function listActiveSuperusers(tx: Tx): Promise<string[]> {
+  const rows = await tx
+    .selectFrom('users')
+    .select('id')
+    .where('isSuperuser', '=', true)
+    .where('isActive', '=', true)
     .execute()
   return rows.map((row) => row.id)
 }

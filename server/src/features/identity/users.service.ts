@@ -1,16 +1,15 @@
 import { audited } from '../../platform/audit.ts'
 import type { SystemCtx, UserCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
-import { badRequest, conflict, notFound } from '../../platform/errors.ts'
+import { badRequest, notFound } from '../../platform/errors.ts'
 import { isUuid } from '../../platform/ids.ts'
 import { read, transaction } from '../../platform/transaction.ts'
+import { keepAnAdministrator, refuseOwnAccount, removeAccount } from './identity.api.ts'
 import {
   updateUser as changeUser,
   deleteSessionsOf,
   findUser,
   findUserByEmail,
-  lockActiveSuperusers,
-  deleteUser as removeUser,
   type UserChange,
   type UserRow,
 } from './identity.store.ts'
@@ -91,19 +90,8 @@ export async function updateUser(ctx: SystemCtx, id: string, patch: UserPatch): 
 
 /** @source contract B2.12 */
 export async function deleteUser(ctx: SystemCtx, id: string): Promise<void> {
-  if (ctx.actor?.userId === id.toLowerCase()) throw badRequest('You cannot delete your own account.')
+  refuseOwnAccount(ctx.actor?.userId, id, 'delete')
   const user = await getUser(ctx, id)
   audited(ctx, user.email)
-  await transaction(ctx, async (tx) => {
-    await keepAnAdministrator(tx, id)
-    await removeUser(tx, id)
-  })
-}
-
-/** Throws `conflict` when without this user there would be no active global administrator. @source contract B2.12 */
-export async function keepAnAdministrator(tx: Tx, withoutId: string): Promise<void> {
-  const administrators = await lockActiveSuperusers(tx)
-  if (administrators.length === 1 && administrators[0] === withoutId) {
-    throw conflict('This is the last active global administrator; make somebody else one first.')
-  }
+  await transaction(ctx, (tx) => removeAccount(tx, user.id))
 }

@@ -187,6 +187,7 @@ export interface Experiments {
   config: Json;
   createdAt: Generated<Timestamp>;
   createdBy: string;
+  createdById: string | null;
   datasetDigest: string;
   datasetId: string;
   datasetName: string;

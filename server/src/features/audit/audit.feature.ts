@@ -1,0 +1,11 @@
+import { defineFeature } from '../../platform/feature.ts'
+import { auditRoutes } from './audit.routes.ts'
+import { auditRuns, auditSchedules } from './audit.runs.ts'
+
+/** Who did what, when and from where, in a chain that shows when it was tampered with. */
+export const auditFeature = defineFeature({
+  name: 'audit',
+  operations: auditRoutes,
+  runs: auditRuns,
+  schedules: auditSchedules,
+})

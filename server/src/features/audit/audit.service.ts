@@ -1,0 +1,111 @@
+import { Readable } from 'node:stream'
+import type { SystemCtx, TenantCtx } from '../../platform/context.ts'
+import { forbidden, invalid } from '../../platform/errors.ts'
+import { type Answer, textAnswer } from '../../platform/http/answer.ts'
+import { type PageQuery, pageView } from '../../platform/http/lists.ts'
+import { parseTime, sinceTime } from '../../platform/http/windows.ts'
+import { read } from '../../platform/transaction.ts'
+import { findTenantByCode } from '../tenants/tenants.api.ts'
+import { auditView, csvHeader, csvLine, ndjsonLine } from './audit.present.ts'
+import { type AuditFilter, type AuditRow, listActions, listAudit, listAuditAfter } from './audit.store.ts'
+
+// Rows per look of an export: enough to be fast, few enough that memory stays flat.
+const exportBatchRows = 2000
+
+export interface AuditQuery extends PageQuery {
+  action?: string
+  tenant?: string
+  since?: string
+  until?: string
+  actor?: string
+  target?: string
+  format?: 'json' | 'csv' | 'ndjson'
+}
+
+/** The tenant's own entries; those of the system stay out. @source contract B3.2, B4.6, B4.8 */
+export function tenantAudit(ctx: TenantCtx, query: AuditQuery) {
+  if (query.tenant && query.tenant.trim().toLowerCase() !== ctx.tenant.code)
+    throw forbidden('The entries of another tenant are read there: choose it by X-Tenant.')
+  return auditAnswer(ctx, query, { tenantId: ctx.tenant.id }, ctx.tenant.code)
+}
+
+export const systemAudit = (ctx: SystemCtx, query: AuditQuery) =>
+  auditAnswer(ctx, query, query.tenant ? { tenantCode: query.tenant.trim().toLowerCase() } : {}, query.tenant ?? 'all')
+
+async function auditAnswer(ctx: SystemCtx | TenantCtx, query: AuditQuery, scope: AuditFilter, name: string) {
+  const now = ctx.clock.now()
+  const filter = { ...scope, ...conditions(query, now) }
+  if (query.format === 'csv' || query.format === 'ndjson') return exportAnswer(ctx, filter, query.format, name, now)
+  const { items, total } = await read(ctx, (tx) => listAudit(tx, filter, query))
+  return pageView(query, { items: items.map(auditView), total })
+}
+
+function conditions(query: AuditQuery, now: Date): AuditFilter {
+  const { action, actor, target } = query
+  const since = query.since === undefined ? undefined : sinceTime(query.since, now)
+  const until = query.until === undefined ? undefined : parseTime(query.until)
+  if (until === null)
+    throw invalid({
+      loc: ['query', 'until'],
+      msg: 'must be an RFC 3339 time',
+      type: 'datetime_parsing',
+      input: query.until,
+    })
+  if (since && until && since > until)
+    throw invalid({ loc: ['query', 'since'], msg: 'must not be after until', type: 'value_error', input: query.since })
+  return {
+    ...(action && { action }),
+    ...(actor && { actor }),
+    ...(target && { target }),
+    ...(since && { since }),
+    ...(until && { until }),
+  }
+}
+
+function exportAnswer(
+  ctx: SystemCtx | TenantCtx,
+  filter: AuditFilter,
+  format: 'csv' | 'ndjson',
+  name: string,
+  now: Date,
+): Answer {
+  const [header, line, type] =
+    format === 'csv' ? ([csvHeader, csvLine, 'text/csv'] as const) : (['', ndjsonLine, 'application/x-ndjson'] as const)
+  // What is written while the export runs stays out of it.
+  const bounded = { ...filter, until: filter.until && filter.until < now ? filter.until : new Date(now.getTime() + 1) }
+  const stamp = now.toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '')
+  return textAnswer(
+    Readable.from(exported(ctx, bounded, header, line), { objectMode: false, highWaterMark: 1 << 20 }),
+    {
+      filename: `audit-${name.replace(/[^a-z0-9-]/gi, '_')}-${stamp}.${format}`,
+      type: `${type}; charset=utf-8`,
+    },
+  )
+}
+
+async function* exported(
+  ctx: SystemCtx | TenantCtx,
+  filter: AuditFilter,
+  header: string,
+  line: (entry: AuditRow) => string,
+): AsyncGenerator<string> {
+  if (header) yield header
+  let after: AuditRow | null = null
+  for (;;) {
+    const rows: AuditRow[] = await read(ctx, (tx) => listAuditAfter(tx, filter, after, exportBatchRows))
+    if (rows.length) yield rows.map(line).join('')
+    if (rows.length < exportBatchRows) return
+    after = rows.at(-1)!
+  }
+}
+
+export const tenantActions = (ctx: TenantCtx): Promise<string[]> =>
+  read(ctx, (tx) => listActions(tx, { tenantId: ctx.tenant.id }))
+
+/** Actions of everybody, or of one tenant. */
+export const systemActions = (ctx: SystemCtx, tenantCode: string | undefined): Promise<string[]> =>
+  read(ctx, async (tx) => {
+    if (!tenantCode) return listActions(tx, 'all')
+    const tenant = await findTenantByCode(tx, tenantCode)
+    return tenant ? listActions(tx, { tenantId: tenant.id }) : []
+  })

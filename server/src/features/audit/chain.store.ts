@@ -1,0 +1,95 @@
+import { sql } from 'kysely'
+import type { Tx } from '../../platform/db/transaction.ts'
+
+/** One at a time seals; a second one waits for the first to commit. */
+const sealLock = 7_000_011
+
+export interface Link {
+  seq: number
+  contentHash: Buffer
+  hash: Buffer
+  erased: boolean
+}
+
+/** Takes the right to seal until the transaction ends, and says where the chain ends. */
+export async function lockHead(tx: Tx): Promise<{ seq: number; hash: Buffer | null }> {
+  await sql`select pg_advisory_xact_lock(${sealLock})`.execute(tx)
+  return findHead(tx)
+}
+
+export async function findHead(tx: Tx): Promise<{ seq: number; hash: Buffer | null }> {
+  const { rows } = await sql<{ seq: number; hash: Buffer }>`
+    (select seq, hash from audit_events where seq is not null order by seq desc limit 1)
+    union all (select seq, hash from audit_erasures order by seq desc limit 1)
+    order by seq desc limit 1`.execute(tx)
+  return rows[0] ?? { seq: 0, hash: null }
+}
+
+/** Committed entries without a place in the chain, oldest first. */
+export async function listUnsealed(tx: Tx, limit: number): Promise<{ id: string; contentHash: Buffer }[]> {
+  const { rows } = await sql<{ id: string; contentHash: Buffer }>`
+    select e.id, audit_content_hash(e) as content_hash from audit_events e
+    where e.seq is null order by e.at, e.id limit ${limit}`.execute(tx)
+  return rows
+}
+
+export async function sealRows(tx: Tx, links: { id: string; seq: number; hash: Buffer }[]): Promise<void> {
+  await sql`
+    update audit_events e set seq = l.seq, hash = l.hash
+    from unnest(${links.map((link) => link.id)}::uuid[], ${links.map((link) => link.seq)}::bigint[],
+      ${links.map((link) => link.hash)}::bytea[]) as l (id, seq, hash)
+    where e.id = l.id`.execute(tx)
+}
+
+/** Links of the chain behind a place, in order; erased entries are there with what is left of them. */
+export async function listLinks(tx: Tx, afterSeq: number, limit: number): Promise<Link[]> {
+  const { rows } = await sql<Link>`
+    select * from (
+      (select e.seq, audit_content_hash(e) as content_hash, e.hash, false as erased
+       from audit_events e where e.seq > ${afterSeq} order by e.seq limit ${limit})
+      union all
+      (select seq, content_hash, hash, true from audit_erasures where seq > ${afterSeq} order by seq limit ${limit})
+    ) links order by seq limit ${limit}`.execute(tx)
+  return rows
+}
+
+export async function countUnsealed(tx: Tx): Promise<number> {
+  const { rows } = await sql<{ count: number }>`select count(*) from audit_events where seq is null`.execute(tx)
+  return rows[0]!.count
+}
+
+export type ErasureReason = 'retention' | 'tenant_deletion'
+
+export interface ErasureScope {
+  /** Null: entries of the system. */
+  tenantId: string | null
+  /** Only older ones. */
+  before?: Date
+}
+
+/** Removes at most so many sealed entries, leaves their links, and says how many there were. */
+export async function eraseSealed(tx: Tx, scope: ErasureScope, reason: ErasureReason, limit: number): Promise<number> {
+  const ofTenant = scope.tenantId ? sql`tenant_id = ${scope.tenantId}` : sql`tenant_id is null`
+  const older = scope.before ? sql`at < ${scope.before}` : sql`true`
+  const result = await sql`
+    with gone as (
+      delete from audit_events e where e.id in (
+        select id from audit_events where ${ofTenant} and ${older} and seq is not null order by at, id limit ${limit})
+      returning e.seq, audit_content_hash(e) as content_hash, e.hash)
+    insert into audit_erasures (seq, content_hash, hash, reason)
+    select seq, content_hash, hash, ${reason} from gone`.execute(tx)
+  return Number(result.numAffectedRows ?? 0)
+}
+
+/** Drops the links before the oldest entry there is; the last of them stays as the anchor of the chain. */
+export async function dropOldLinks(tx: Tx): Promise<void> {
+  await sql`delete from audit_erasures where seq < (select min(seq) from audit_events where seq is not null) - 1`.execute(
+    tx,
+  )
+}
+
+export async function countTenantRows(tx: Tx, tenantId: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) from audit_events where tenant_id = ${tenantId}`.execute(tx)
+  return rows[0]!.count
+}

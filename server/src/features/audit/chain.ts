@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto'
+import type { Ctx } from '../../platform/context.ts'
+import type { Tx } from '../../platform/db/transaction.ts'
+import { read } from '../../platform/transaction.ts'
+import {
+  countUnsealed,
+  dropOldLinks,
+  type ErasureReason,
+  type ErasureScope,
+  eraseSealed,
+  type Link,
+  listLinks,
+  listUnsealed,
+  lockHead,
+  sealRows,
+} from './chain.store.ts'
+
+const batchRows = 5000
+const start = Buffer.alloc(32)
+const faultsMax = 20
+
+const linkHash = (before: Buffer, contentHash: Buffer): Buffer =>
+  createHash('sha256').update(before).update(contentHash).digest()
+
+/**
+ * Gives every committed entry its place in the chain; returns how many, and the hash at the end. Writers never wait
+ * for it: they only insert. @source ADR 0010
+ */
+export async function sealAudit(ctx: Ctx, signal?: AbortSignal): Promise<{ sealed: number; head: string | null }> {
+  for (let sealed = 0; ; ) {
+    signal?.throwIfAborted()
+    const batch = await read(ctx, sealBatch)
+    sealed += batch.count
+    if (batch.count < batchRows) return { sealed, head: batch.hash?.toString('hex') ?? null }
+  }
+}
+
+async function sealBatch(tx: Tx): Promise<{ count: number; hash: Buffer | null }> {
+  let { seq, hash } = await lockHead(tx)
+  const rows = await listUnsealed(tx, batchRows)
+  const links = rows.map(({ id, contentHash }) => {
+    seq += 1
+    hash = linkHash(hash ?? start, contentHash)
+    return { id, seq, hash }
+  })
+  if (links.length) await sealRows(tx, links)
+  return { count: links.length, hash }
+}
+
+/** Removes sealed entries in small transactions; the chain keeps their links. Returns how many. */
+export async function eraseAudit(
+  ctx: Ctx,
+  scope: ErasureScope,
+  reason: ErasureReason,
+  signal?: AbortSignal,
+): Promise<number> {
+  for (let erased = 0; ; ) {
+    signal?.throwIfAborted()
+    const count = await read(ctx, (tx) => eraseSealed(tx, scope, reason, batchRows))
+    erased += count
+    if (count < batchRows) {
+      await read(ctx, dropOldLinks)
+      return erased
+    }
+  }
+}
+
+export interface ChainReport {
+  /** Entries whose content was checked. */
+  checked: number
+  /** Entries that retention or a tenant's deletion removed, of which the links are left. */
+  erased: number
+  /** Entries written since the last sealing. */
+  unsealed: number
+  lastSeq: number
+  /** Hash at the end of the chain, hexadecimal: whoever noted an earlier one can compare. */
+  head: string | null
+  faults: { seq: number; reason: string }[]
+}
+
+/** Follows the chain from its first link to its last. Reads in pieces; nothing is held. */
+export async function verifyAudit(ctx: Ctx): Promise<ChainReport> {
+  const report: ChainReport = { checked: 0, erased: 0, unsealed: 0, lastSeq: 0, head: null, faults: [] }
+  let before: Link | null = null
+  for (;;) {
+    const links = await read(ctx, (tx) => listLinks(tx, before?.seq ?? 0, batchRows))
+    for (const link of links) {
+      const reason = faultOf(before, link)
+      if (reason && report.faults.length < faultsMax) report.faults.push({ seq: link.seq, reason })
+      report[link.erased ? 'erased' : 'checked'] += 1
+      before = link
+    }
+    if (links.length < batchRows) break
+  }
+  const end = before as Link | null
+  report.lastSeq = end?.seq ?? 0
+  report.head = end?.hash.toString('hex') ?? null
+  report.unsealed = await read(ctx, countUnsealed)
+  return report
+}
+
+function faultOf(before: Link | null, link: Link): string | null {
+  // Whatever came before the first link that is left was erased with its links; the first one is the anchor.
+  if (!before && link.seq > 1) return link.erased ? null : 'entries before it are missing'
+  if (before && link.seq !== before.seq + 1) return `${link.seq - before.seq - 1} entries before it are missing`
+  if (!linkHash(before?.hash ?? start, link.contentHash).equals(link.hash)) return 'it was changed'
+  return null
+}
