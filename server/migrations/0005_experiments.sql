@@ -45,6 +45,7 @@ create table experiments (
   registered_version text,
   error jsonb,
   created_by text not null,
+  created_by_id uuid,
   created_at timestamptz not null default now(),
   started_at timestamptz,
   ended_at timestamptz

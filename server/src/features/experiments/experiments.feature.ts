@@ -5,6 +5,7 @@ import { experimentRoutes } from './experiments.routes.ts'
 import { trainingRun } from './experiments.runs.ts'
 import { sweepRun } from './sweep.runs.ts'
 import { trainingAdminRoutes } from './training-admin.routes.ts'
+import { purgeWork } from './work-removal.ts'
 
 export const experimentsFeature = ({ trainingSlots }: Pick<Config, 'trainingSlots'>): Feature =>
   defineFeature({
@@ -12,5 +13,6 @@ export const experimentsFeature = ({ trainingSlots }: Pick<Config, 'trainingSlot
     operations: [...experimentRoutes, ...experimentOutputRoutes, ...trainingAdminRoutes],
     runs: [{ ...trainingRun, maxConcurrent: trainingSlots }, sweepRun],
     schedules: [{ name: 'experiments.sweep', every: 600_000, kind: sweepRun.kind, input: null }],
+    tenantPurge: [purgeWork],
     notificationGroups: [{ name: 'training', title: 'Training' }],
   })

@@ -1,7 +1,6 @@
-import type { ExperimentWithSteps } from './experiments.service.ts'
-import { runNameOf } from './experiments.service.ts'
-import type { ExperimentRow } from './experiments.store.ts'
-import type { Launch } from './launch.ts'
+import { runNameOf } from './experiment-names.ts'
+import type { ExperimentRow, ExperimentWithSteps } from './experiments.store.ts'
+import { type Launch, trainerFolder } from './launch.ts'
 import { stepPlan } from './step-plan.ts'
 
 /** One row of the list. */
@@ -47,16 +46,18 @@ export function trackerView(row: ExperimentRow, publicUrl: string) {
     tracker_run_id: row.trackerRunId,
     tracker_experiment_id: row.trackerExperimentId,
     experiment_name: row.name,
-    run_name: runNameOf(row.config, row.id),
+    run_name: runNameOf(row),
     metrics_url: `${publicUrl}/api/v1/training/experiments/${row.id}/metrics`,
   }
 }
 
-/** What was launched; the data folder's place on the machine is nobody's business. */
+/** What was launched; where folders lie on the machine is nobody's business. */
 export function launchView(row: ExperimentRow, dataDir: string) {
-  const { spec, work, volumes, threads } = JSON.parse(
-    JSON.stringify(row.launch).replaceAll(JSON.stringify(dataDir).slice(1, -1), '$DATA_DIR'),
-  ) as Launch
+  const inside = (path: string) => JSON.stringify(path).slice(1, -1)
+  const text = JSON.stringify(row.launch)
+    .replaceAll(inside(dataDir), '$DATA_DIR')
+    .replaceAll(inside(trainerFolder), '$TRAINER_DIR')
+  const { spec, work, volumes, threads } = JSON.parse(text) as Launch
   return {
     experiment_id: row.id,
     environment: work.env,

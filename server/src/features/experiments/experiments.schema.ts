@@ -130,7 +130,9 @@ export const Launch = named('ExperimentLaunch', {
   volumes: Type.Array(
     named('ExperimentVolume', {
       name: Type.String({ description: 'work, dataset or trainer.' }),
-      path: Type.String({ description: 'Where it lies; $DATA_DIR stands for the data folder of the platform.' }),
+      path: Type.String({
+        description: 'Where it lies; $DATA_DIR and $TRAINER_DIR stand for folders of the platform.',
+      }),
       read_only: Type.Boolean({ description: 'Whether the job only reads it.' }),
     }),
   ),

@@ -1,13 +1,11 @@
-import { rm } from 'node:fs/promises'
 import { audited } from '../../platform/audit.ts'
 import type { SystemCtx, TenantCtx } from '../../platform/context.ts'
 import { conflict, invalid, notFound } from '../../platform/errors.ts'
 import { ordering, type SortKeys } from '../../platform/http/lists.ts'
 import { newId } from '../../platform/ids.ts'
-import { cancelRun, listSteps, type StepView, startRun } from '../../platform/runs/runs.ts'
+import { cancelRun, listSteps, startRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { resolveTraining } from '../catalog/catalog.api.ts'
-import { releaseStagedDataset } from '../dataset-cache/dataset-cache.api.ts'
 import {
   findTrainableDataset,
   forgetDatasetUsage,
@@ -17,10 +15,11 @@ import {
 import { createTrackerRun, deleteTrackerRun } from '../tracker/tracker.api.ts'
 import type { Config } from './experiment-config.schema.ts'
 import { publishState } from './experiment-events.ts'
+import { modelNameOf, runNameOf } from './experiment-names.ts'
 import { trainingRun } from './experiments.runs.ts'
 import { type ExperimentState, isEndedState, stoppableStates } from './experiments.states.ts'
 import {
-  type ExperimentRow,
+  type ExperimentWithSteps,
   findExperiment,
   insertExperiment,
   lockExperiment,
@@ -30,12 +29,7 @@ import {
 } from './experiments.store.ts'
 import { checkSplit } from './sample-split.ts'
 import { plannedJobSteps } from './step-plan.ts'
-import { jobName, workFolder } from './work-folder.ts'
-
-export interface ExperimentWithSteps {
-  experiment: ExperimentRow
-  runSteps: StepView[]
-}
+import { removeWork } from './work-removal.ts'
 
 /** Checks the request, opens its run in the tracker and queues the training. Throws a 422 that names the field. */
 export async function createExperiment(
@@ -55,7 +49,7 @@ export async function createExperiment(
   await transaction(ctx, async (tx) => {
     const { runId: trackerRunId, experimentId: trackerExperimentId } = await createTrackerRun(tx, ctx, {
       experimentName: name,
-      runName: runNameOf(config, id),
+      runName: runNameOf({ id, model: config.model }),
       tags: {
         'platform.experiment_id': id,
         'platform.dataset_id': dataset.id,
@@ -91,14 +85,13 @@ export async function createExperiment(
       trackerRunId,
       trackerExperimentId,
       createdBy: ctx.actor.email,
+      createdById: ctx.actor.userId,
     })
     const usage = { datasetId: dataset.id, experimentId: id, experimentName: name, state: 'running' as const }
     await noteDatasetUsage(tx, ctx, usage)
   })
   return getExperiment(ctx, id)
 }
-
-export const runNameOf = (config: Config, id: string): string => `${config.model}-${id.slice(-6)}`
 
 function refuseWhatIsNotThere({ runtime_variant, runtime_image, runtime_shared }: Config): void {
   const asked = Object.entries({ runtime_variant, runtime_image, runtime_shared }).find(([, value]) => value)
@@ -120,17 +113,6 @@ async function trainableDataset(ctx: TenantCtx, config: Config): Promise<Trainab
   if (new Set(classes).size !== classes.length) throw no('classes', 'must not name a class twice')
   if ((classes.length || dataset.classes.length) < 2) throw no('classes', 'at least two classes are needed')
   return dataset
-}
-
-/** A model name from free text: what is no letter, digit, dot, dash or underscore becomes a dash. */
-export function modelNameOf(name: string): string {
-  const plain = name
-    .normalize('NFKD')
-    .replace(/[^A-Za-z0-9._-]+/g, '-')
-    .replace(/^[^A-Za-z0-9]+/, '')
-    .slice(0, 128)
-    .replace(/[^A-Za-z0-9]+$/, '')
-  return plain || 'model'
 }
 
 export const experimentSorts = { created_at: 'time', name: 'text', status: 'text' } as const satisfies SortKeys
@@ -204,15 +186,5 @@ export async function deleteExperiment(ctx: TenantCtx, id: string): Promise<void
     if (!experiment.registeredVersion) await deleteTrackerRun(tx, ctx, experiment.trackerRunId)
     await removeExperiment(tx, ctx.tenant.id, experiment)
   })
-  await removeWork(ctx, id)
-}
-
-/** Everything outside the database; what a crash leaves of it, the sweep removes. */
-export async function removeWork(ctx: TenantCtx | SystemCtx, experimentId: string): Promise<void> {
-  const { compute } = ctx.adapters
-  const name = jobName(experimentId)
-  const job = (await compute.list()).find(({ handle }) => handle.name === name)
-  if (job) await compute.remove(job.handle)
-  await releaseStagedDataset(ctx.config.dataDir, experimentId)
-  await rm(workFolder(ctx.config.dataDir, experimentId).root, { recursive: true, force: true })
+  await removeWork(ctx, [id])
 }

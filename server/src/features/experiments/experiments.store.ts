@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { likePattern } from '../../platform/http/lists.ts'
+import type { StepView } from '../../platform/runs/runs.ts'
 import type { Hyperparameters } from '../catalog/catalog.api.ts'
 import type { Config } from './experiment-config.schema.ts'
 import { type ExperimentState, endedStates } from './experiments.states.ts'
@@ -46,6 +47,12 @@ interface JsonColumns {
 type Selected = NonNullable<Awaited<ReturnType<typeof selectExperiment>>>
 export type ExperimentRow = Omit<Selected, keyof JsonColumns> & JsonColumns
 
+/** With the steps of its run. */
+export interface ExperimentWithSteps {
+  experiment: ExperimentRow
+  runSteps: StepView[]
+}
+
 const selectExperiment = (tx: Tx, id: string) =>
   tx.selectFrom('experiments').selectAll().where('id', '=', id).executeTakeFirst()
 
@@ -80,6 +87,7 @@ type NewExperiment = Pick<
   | 'trackerRunId'
   | 'trackerExperimentId'
   | 'createdBy'
+  | 'createdById'
 >
 
 export async function insertExperiment(tx: Tx, row: NewExperiment): Promise<void> {
@@ -200,6 +208,11 @@ export async function listExperiments(tx: Tx, tenantId: string, filter: ListFilt
 export async function deleteExperiment(tx: Tx, tenantId: string, experiment: ExperimentRow): Promise<void> {
   await tx.deleteFrom('experiments').where('tenantId', '=', tenantId).where('id', '=', experiment.id).execute()
   await tx.deleteFrom('runs').where('tenantId', '=', tenantId).where('id', '=', experiment.runId).execute()
+}
+
+export async function listExperimentIds(tx: Tx, tenantId: string): Promise<string[]> {
+  const rows = await tx.selectFrom('experiments').select('id').where('tenantId', '=', tenantId).execute()
+  return rows.map(({ id }) => id)
 }
 
 /** Experiments of every tenant that have not ended, oldest first. */

@@ -8,7 +8,7 @@ import type { StagedDataset } from '../dataset-cache/dataset-cache.api.ts'
 import type { ExperimentRow } from './experiments.store.ts'
 import { jobName, type WorkFolder, workFolder } from './work-folder.ts'
 
-const trainerFolder = fileURLToPath(new URL('../../../../trainer', import.meta.url))
+export const trainerFolder = fileURLToPath(new URL('../../../../trainer', import.meta.url))
 
 /** Everything a training job gets: what it is told (its spec) and what it runs as. */
 export interface Launch {

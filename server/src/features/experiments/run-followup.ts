@@ -3,6 +3,7 @@ import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import type { RunChange, RunError } from '../../platform/runs/define-run.ts'
 import { noteDatasetUsage } from '../datasets/datasets.api.ts'
+import { notify } from '../notifications/notifications.api.ts'
 import { endTrackerRun } from '../tracker/tracker.api.ts'
 import { publishLog, publishState, publishStep } from './experiment-events.ts'
 import { type ExperimentState, endState } from './experiments.states.ts'
@@ -55,6 +56,28 @@ async function endExperiment(
   })
   await closeBooks(tx, experiment, trackerStatus[state])
   await publishState(tx, id, state)
+  await tellOwner(tx, experiment, state, error)
+}
+
+/** A stop is no news to anybody. */
+async function tellOwner(
+  tx: Tx,
+  { id, tenantId, name, createdById, registeredName, registeredVersion }: ExperimentRow,
+  state: ExperimentState,
+  error: RunError | null,
+): Promise<void> {
+  if (state === 'STOPPED' || !createdById) return
+  const outcomes: Record<string, string> = { SUCCEEDED: 'is trained', FAILED: 'failed', KILLED: 'was killed' }
+  const registered = registeredVersion ? `Registered as ${registeredName} version ${registeredVersion}.` : null
+  await notify(tx, {
+    tenantId,
+    to: { userIds: [createdById] },
+    group: 'training',
+    title: `${name} ${outcomes[state]}`,
+    body: state === 'SUCCEEDED' ? registered : (error?.message ?? null),
+    link: `/experiments/${id}`,
+    dedupeKey: `experiment:${id}`,
+  })
 }
 
 /** What other features keep about a training that runs. */

@@ -156,6 +156,7 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
       spec: { model: 'small_cnn', seed: 3, device: 'cpu', hyperparameters: { epochs: 2, image_size: 16 } },
     })
     expect(reply.text).not.toContain(platform.dataDir)
+    expect(reply.body.environment.PYTHONPATH).toBe('$TRAINER_DIR')
     expect(reply.text).not.toContain('PLATFORM_MLOPS')
   })
 
@@ -175,6 +176,18 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
       const usage = await tx.selectFrom('datasetUsage').select('state').where('experimentId', '=', id).execute()
       expect(usage).toEqual([{ state: 'ended' }])
     })
+  })
+
+  test('whoever asked for it is told', async () => {
+    const { body } = await developer.get('/api/v1/notifications?unread=true')
+    expect(body.items).toContainEqual(
+      expect.objectContaining({
+        group: 'training',
+        title: 'Red, green, blue is trained',
+        body: 'Registered as Red-green-blue version 1.',
+        link: `/experiments/${id}`,
+      }),
+    )
   })
 
   test('what only the training needed is gone, what the next one can use is there', async () => {
