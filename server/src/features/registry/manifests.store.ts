@@ -80,10 +80,11 @@ export async function findManifestInTenant(
   tx: Tx,
   tenantId: string,
   digest: string,
-): Promise<StoredManifest | undefined> {
+): Promise<(StoredManifest & { repositoryId: string }) | undefined> {
   return tx
     .selectFrom('registryManifests as m')
     .select(columns)
+    .select('m.repositoryId')
     .where('m.tenantId', '=', tenantId)
     .where('m.digest', '=', digest)
     .limit(1)
@@ -99,6 +100,41 @@ export async function deleteManifest(tx: Tx, repositoryId: string, digest: strin
     .executeTakeFirst()
   return result.numDeletedRows > 0n
 }
+
+/** A manifest by tag or digest with all that is known of it. */
+export async function findManifestDetails(tx: Tx, repositoryId: string, reference: string) {
+  const details = tx
+    .selectFrom('registryManifests as m')
+    .select(columns)
+    .select(['m.kind', 'm.totalSize', 'm.subject', 'm.artifactType', 'm.annotations', 'm.createdAt'])
+    .where('m.repositoryId', '=', repositoryId)
+  if (reference.includes(':')) return details.where('m.digest', '=', reference).executeTakeFirst()
+  return details
+    .innerJoin('registryTags as t', (join) =>
+      join.onRef('t.repositoryId', '=', 'm.repositoryId').onRef('t.digest', '=', 'm.digest'),
+    )
+    .where('t.name', '=', reference)
+    .executeTakeFirst()
+}
+
+export type ManifestDetails = NonNullable<Awaited<ReturnType<typeof findManifestDetails>>>
+
+/** What a manifest needs, in its own order; `contentDigest` is null where the repository lacks the blob. */
+export async function listReferences(tx: Tx, repositoryId: string, manifestDigest: string) {
+  return tx
+    .selectFrom('registryReferences as r')
+    .leftJoin('registryBlobs as b', (join) =>
+      join.onRef('b.repositoryId', '=', 'r.repositoryId').onRef('b.digest', '=', 'r.digest'),
+    )
+    .select(['r.role', 'r.digest', 'r.mediaType', 'r.size', 'b.contentDigest'])
+    .where('r.repositoryId', '=', repositoryId)
+    .where('r.manifestDigest', '=', manifestDigest)
+    .orderBy('r.role')
+    .orderBy('r.position')
+    .execute()
+}
+
+export type ReferenceRow = Awaited<ReturnType<typeof listReferences>>[number]
 
 export async function listReferrers(tx: Tx, name: string, subject: string, artifactType: string | null) {
   let query = tx

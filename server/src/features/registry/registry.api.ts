@@ -5,8 +5,9 @@ import { notFound } from '../../platform/errors.ts'
 import { deleteHolds, insertHold } from './holds.store.ts'
 import { readJsonBlob, readManifest } from './manifest-reader.ts'
 import { recordImage } from './manifests.service.ts'
-import { findManifest, findManifestInTenant } from './manifests.store.ts'
-import { ensureRepository, findRepository, guardRepository, replaceShares } from './repositories.store.ts'
+import { findManifest, findManifestInTenant, listReferences } from './manifests.store.ts'
+import { findQuota, replaceQuota } from './quota.store.ts'
+import { ensureRepository, findRepository, guardRepository, replaceShares, sumUsage } from './repositories.store.ts'
 import { namespaceOf, registryHost, wholeName } from './repository-names.ts'
 
 export { registryHost }
@@ -58,13 +59,22 @@ export interface ImageContent {
   layers: Descriptor[]
 }
 
-/** An image of the tenant by the digest of its manifest. Throws `not_found`. @source OCI Image Specification 1.1 */
+/**
+ * An image of the tenant by the digest of its manifest; configuration and layers come under the digests that the blob
+ * store knows. Throws `not_found`. @source OCI Image Specification 1.1
+ */
 export async function readImage(tx: Tx, ctx: TenantCtx, digest: string): Promise<ImageContent> {
   const row = await findManifestInTenant(tx, ctx.tenant.id, digest)
   if (!row) throw notFound('There is no image of this digest.')
-  const { config, layers, mediaType } = await readManifest(ctx.blobs, row)
+  const references = await listReferences(tx, row.repositoryId, digest)
+  const stored = references.map(({ role, mediaType, size, contentDigest, digest: named }) => ({
+    role,
+    descriptor: { mediaType, digest: contentDigest ?? named, size },
+  }))
+  const config = stored.find(({ role }) => role === 'config')
   if (!config) throw notFound('This digest is a list of images, not an image.')
-  return { digest, mediaType, config: await readJsonBlob(ctx.blobs, config.digest), layers }
+  const layers = stored.filter(({ role }) => role === 'layer').map(({ descriptor }) => descriptor)
+  return { digest, mediaType: row.mediaType, config: await readJsonBlob(ctx.blobs, config.descriptor.digest), layers }
 }
 
 export interface HoldRequest {
@@ -101,4 +111,24 @@ export async function shareRepository(
   const repository = await findRepository(tx, wholeName(ctx, share.repository))
   if (!repository) throw notFound(`There is no such repository in ${namespaceOf(ctx)}/.`)
   await replaceShares(tx, repository.id, share.tenantIds)
+}
+
+/** Sets the most bytes the tenant may keep in the registry; null for no limit. */
+export async function setRegistryQuota(
+  tx: Tx,
+  _ctx: SystemCtx,
+  quota: { tenantId: string; quotaBytes: number | null },
+): Promise<void> {
+  await replaceQuota(tx, quota.tenantId, quota.quotaBytes)
+}
+
+export interface RegistryUsage {
+  /** Each blob and manifest once, and uploads that are under way. */
+  usedBytes: number
+  /** Null without a limit. */
+  quotaBytes: number | null
+}
+
+export async function registryUsage(tx: Tx, tenantId: string): Promise<RegistryUsage> {
+  return { usedBytes: await sumUsage(tx, tenantId), quotaBytes: await findQuota(tx, tenantId) }
 }

@@ -1,9 +1,10 @@
 import { defineFeature, type Feature } from '../../platform/feature.ts'
 import { registerOciProtocol } from './oci/oci.protocol.ts'
+import { repositoryRoutes } from './repositories.routes.ts'
 import { tokenRoutes } from './tokens.routes.ts'
 
 export const registryFeature: Feature = defineFeature({
   name: 'registry',
-  operations: [...tokenRoutes],
+  operations: [...tokenRoutes, ...repositoryRoutes],
   protocol: registerOciProtocol,
 })

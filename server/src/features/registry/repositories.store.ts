@@ -134,6 +134,10 @@ const repositoriesOf = (tx: Tx) =>
 
 export type RepositoryItem = Awaited<ReturnType<typeof listRepositories>>['items'][number]
 
+export async function getRepositoryItem(tx: Tx, id: string): Promise<RepositoryItem> {
+  return repositoriesOf(tx).where('r.id', '=', id).executeTakeFirstOrThrow()
+}
+
 /** Bytes of the tenant as its quota counts them: each blob once, manifests, and uploads that are under way. */
 export async function sumUsage(tx: Tx, tenantId: string): Promise<number> {
   const result = await sql<{ bytes: number }>`
