@@ -63,9 +63,9 @@ def _run_steps(spec: Spec, events: EventWriter, stop: StopSignal) -> None:
         outcome = framework.train(job, loaded)
     with events.step("evaluate"):
         metrics: Mapping[str, float] = framework.evaluate(job, loaded)
-    events.progress(96, outcome.best_epoch, spec.hyperparameters.epochs)
+    events.progress(96, outcome.epochs_done, spec.hyperparameters.epochs)
     with events.step("export"):
         framework.export(job, loaded, metrics)
-    events.progress(100, outcome.best_epoch, spec.hyperparameters.epochs)
+    events.progress(100, outcome.epochs_done, spec.hyperparameters.epochs)
     state = "stopped" if outcome.stopped else "succeeded"
     events.emit("result", state=state, metrics=dict(metrics), best_epoch=outcome.best_epoch)
