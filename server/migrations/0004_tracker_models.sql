@@ -7,10 +7,12 @@ create table tracker_experiments (
   experiment_id bigint not null,
   name text not null check (length(name) between 1 and 500),
   lifecycle_stage text not null default 'active' check (lifecycle_stage in ('active', 'deleted')),
+  -- Where clients keep artifacts themselves; null for the platform's own store.
+  artifact_location text,
   tags jsonb not null default '{}',
   -- Milliseconds since 1970, as the protocol counts.
-  created_ms bigint not null default extract(epoch from clock_timestamp()) * 1000,
-  updated_ms bigint not null default extract(epoch from clock_timestamp()) * 1000,
+  created_ms bigint not null default (extract(epoch from clock_timestamp()) * 1000)::bigint,
+  updated_ms bigint not null default (extract(epoch from clock_timestamp()) * 1000)::bigint,
   primary key (tenant_id, experiment_id),
   -- A deleted experiment keeps its name.
   constraint tracker_experiments_name unique (tenant_id, name)
@@ -235,6 +237,23 @@ create table tracker_tokens (
 );
 create index tracker_tokens_owner on tracker_tokens (tenant_id, user_id, created_at desc, id);
 call enable_tenant_isolation('tracker_tokens');
+
+-- Whom a token lets in, looked up before it is known for which tenant: the one place that sees all tenants' tokens.
+create function tracker_login(hash text)
+  returns table (
+    token_id uuid, tenant_id uuid, tenant_code text, tenant_is_active boolean, user_id uuid, email text, full_name text,
+    is_superuser boolean, role text, last_used_at timestamptz
+  )
+  language sql stable
+  set app.system = 'on'
+as $$
+  select k.id, t.id, t.code, t.is_active, u.id, u.email, u.full_name, u.is_superuser, m.role, k.last_used_at
+  from tracker_tokens k
+  join tenants t on t.id = k.tenant_id
+  join users u on u.id = k.user_id and u.is_active
+  left join memberships m on m.tenant_id = k.tenant_id and m.user_id = k.user_id
+  where k.token_hash = hash and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+$$;
 
 create table models (
   id uuid primary key,

@@ -11,6 +11,7 @@ import { notificationsFeature } from './features/notifications/notifications.fea
 import { registryFeature } from './features/registry/registry.feature.ts'
 import { servingFeature } from './features/serving/serving.feature.ts'
 import { systemFeature } from './features/system/system.feature.ts'
+import { trackerFeature } from './features/tracker/tracker.feature.ts'
 import { toggled } from './features/tenants/tenant-features.ts'
 import { tenantsFeature } from './features/tenants/tenants.feature.ts'
 import type { Config } from './platform/config.ts'
@@ -35,6 +36,7 @@ export function createFeatures({ config, signer, metrics }: AppParts): Feature[]
     datasetsFeature,
     catalogFeature,
     experimentsFeature(config),
+    trackerFeature,
     modelsFeature,
     imagesFeature,
     servingFeature(),

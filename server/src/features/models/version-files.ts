@@ -5,13 +5,11 @@ import { notFound } from '../../platform/errors.ts'
 import { Answer, contentDisposition } from '../../platform/http/answer.ts'
 import { contentAnswer } from '../../platform/http/content.ts'
 import { read } from '../../platform/transaction.ts'
-import { artifactRootUri, findArtifactFiles, folderOfUri } from '../tracker/tracker.api.ts'
+import { artifactRootUri, folderOfUri, registryFolder } from '../tracker/artifact-addresses.api.ts'
+import { findArtifactFiles } from '../tracker/tracker.api.ts'
 import { loadVersion } from './models.service.ts'
 import { findFiles, type VersionFile, type VersionRow } from './versions.store.ts'
 import { zipSize, zipStream } from './zip-stream.ts'
-
-/** Folder of the artifact root under which clients of the tracker find what the registry itself holds. */
-export const registryFolder = 'models'
 
 /** Where an MLflow client finds the files of a version. @source contract B10.8 */
 export const versionSource = (ctx: Pick<TenantCtx, 'publicUrl'>, row: VersionRow): string =>

@@ -47,3 +47,26 @@ export async function deleteArtifacts(tx: Tx, tenantId: string, path: string): P
     .executeTakeFirst()
   return Number(result.numDeletedRows)
 }
+
+/** What lies directly in a folder. */
+export interface FolderEntry {
+  name: string
+  isFolder: boolean
+  /** Of a file, in bytes. */
+  size: number | null
+}
+
+/** The entries of a folder in the order of their names. */
+export async function listFolder(tx: Tx, tenantId: string, folder: string): Promise<FolderEntry[]> {
+  const start = folder === '' ? 0 : folder.length + 1
+  const below = folder === '' ? sql`true` : sql`path >= ${`${folder}/`} and path < ${`${folder}0`}`
+  const result = await sql<FolderEntry>`
+    select split_part(rest, '/', 1) as name, bool_or(rest like '%/%') as is_folder,
+      max(size) filter (where rest not like '%/%') as size
+    from (
+      select substr(path, ${start + 1}) as rest, size from tracker_artifacts
+      where tenant_id = ${tenantId} and ${below}
+    ) file
+    group by 1 order by 1`.execute(tx)
+  return result.rows
+}

@@ -1,11 +1,23 @@
 import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 
-const columns = ['experimentId', 'name', 'lifecycleStage', 'tags', 'createdMs', 'updatedMs'] as const
+export const experimentColumns = [
+  'experimentId',
+  'name',
+  'artifactLocation',
+  'lifecycleStage',
+  'tags',
+  'createdMs',
+  'updatedMs',
+] as const
+
+const nowMs = sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
 
 export interface ExperimentRow {
   experimentId: number
   name: string
+  /** Null for the platform's own store. */
+  artifactLocation: string | null
   lifecycleStage: string
   tags: Record<string, string>
   createdMs: number
@@ -15,7 +27,7 @@ export interface ExperimentRow {
 export async function findExperiment(tx: Tx, tenantId: string, experimentId: number): Promise<ExperimentRow | null> {
   const row = await tx
     .selectFrom('trackerExperiments')
-    .select(columns)
+    .select(experimentColumns)
     .where('tenantId', '=', tenantId)
     .where('experimentId', '=', experimentId)
     .executeTakeFirst()
@@ -25,7 +37,7 @@ export async function findExperiment(tx: Tx, tenantId: string, experimentId: num
 export async function findExperimentByName(tx: Tx, tenantId: string, name: string): Promise<ExperimentRow | null> {
   const row = await tx
     .selectFrom('trackerExperiments')
-    .select(columns)
+    .select(experimentColumns)
     .where('tenantId', '=', tenantId)
     .where('name', '=', name)
     .executeTakeFirst()
@@ -37,14 +49,14 @@ export async function insertExperiment(
   tx: Tx,
   tenantId: string,
   name: string,
-  tags: Record<string, string> = {},
+  { tags = {}, artifactLocation = null }: { tags?: Record<string, string>; artifactLocation?: string | null } = {},
 ): Promise<number | null> {
   const result = await sql<{ experimentId: number }>`
     with next as (
       update tracker_experiment_counters set last_id = last_id + 1 where tenant_id = ${tenantId} returning last_id
     )
-    insert into tracker_experiments (tenant_id, experiment_id, name, tags)
-    select ${tenantId}, last_id, ${name}, ${JSON.stringify(tags)}::jsonb from next
+    insert into tracker_experiments (tenant_id, experiment_id, name, tags, artifact_location)
+    select ${tenantId}, last_id, ${name}, ${JSON.stringify(tags)}::jsonb, ${artifactLocation} from next
     on conflict on constraint tracker_experiments_name do nothing
     returning experiment_id`.execute(tx)
   return result.rows[0]?.experimentId ?? null
@@ -64,7 +76,7 @@ export async function updateExperiment(
 ): Promise<void> {
   await tx
     .updateTable('trackerExperiments')
-    .set({ ...change, updatedMs: sql<number>`extract(epoch from clock_timestamp()) * 1000` })
+    .set({ ...change, updatedMs: nowMs })
     .where('tenantId', '=', tenantId)
     .where('experimentId', '=', experimentId)
     .execute()
@@ -81,6 +93,21 @@ export async function changeExperimentTag(
   await sql`
     update tracker_experiments
     set tags = ${value === null ? sql`tags - ${key}::text` : sql`tags || jsonb_build_object(${key}::text, ${value}::text)`},
-      updated_ms = extract(epoch from clock_timestamp()) * 1000
+      updated_ms = ${nowMs}
     where tenant_id = ${tenantId} and experiment_id = ${experimentId}`.execute(tx)
+}
+
+/** Deletes or restores every run of an experiment with it. */
+export async function setLifecycleOfRuns(
+  tx: Tx,
+  tenantId: string,
+  experimentId: number,
+  lifecycleStage: 'active' | 'deleted',
+): Promise<void> {
+  await tx
+    .updateTable('trackerRuns')
+    .set({ lifecycleStage })
+    .where('tenantId', '=', tenantId)
+    .where('experimentId', '=', experimentId)
+    .execute()
 }

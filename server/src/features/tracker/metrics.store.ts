@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
+import { downsample, outline, type SeriesPoint } from './downsampling.ts'
 
 export interface MetricPoint {
   key: string
@@ -120,6 +121,7 @@ export async function findSeries(
   runId: string,
   keys: string[] | null,
   enough: number,
+  within: { from: number; to: number } | null = null,
 ): Promise<SeriesCandidates[]> {
   // So many packed points give `enough` outline points.
   const outlineFrom = (enough * chunkPoints) / 4
@@ -141,6 +143,7 @@ export async function findSeries(
         union all
         select p.step, p.at_ms, p.value, true from tracker_metric_points p where p.series_id = m.series_id
       ) candidate
+      where ${within ? sql`step between ${within.from} and ${within.to}` : sql`true`}
     ) c
     where m.tenant_id = ${tenantId} and m.run_id = ${runId}
       and ${keys === null ? sql`true` : sql`m.key = any(${keys}::text[])`}
@@ -179,4 +182,27 @@ export async function findHistory(
     where place >= ${offset}
     order by place limit ${limit + 1}`.execute(tx)
   return { points: result.rows.slice(0, limit), more: result.rows.length > limit }
+}
+
+/** At most `most` points of a series, of all steps or an interval of them, with ends and extremes kept. */
+export async function findHistorySample(
+  tx: Tx,
+  tenantId: string,
+  runId: string,
+  key: string,
+  steps: { from: number; to: number } | null,
+  most: number,
+): Promise<{ step: number; timestampMs: number; value: number }[]> {
+  const [series] = await findSeries(tx, tenantId, runId, [key], most, steps)
+  if (!series) return []
+  return curveOf(series, most).map(({ step, ts, value }) => ({ step, timestampMs: ts, value }))
+}
+
+/** The curve of a series: what was read of it, evenly thinned out. */
+export function curveOf({ total, loose, steps, times, values }: SeriesCandidates, maxPoints: number): SeriesPoint[] {
+  const found = steps.map((step, place) => ({ step, value: values[place]!, ts: times[place]! }))
+  const tail = found.length - loose
+  // Where the older points are outlines, the newest must not weigh more than they do.
+  const even = found.length < total ? [...found.slice(0, tail), ...outline(found.slice(tail))] : found
+  return downsample(even, maxPoints)
 }

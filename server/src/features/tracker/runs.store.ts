@@ -8,6 +8,8 @@ export interface TrackerRunRow {
   /** 32 hexadecimal digits. */
   runId: string
   experimentId: number
+  /** Of the experiment; null for the platform's own store. */
+  artifactLocation: string | null
   name: string
   userName: string
   status: TrackerRunStatus
@@ -40,12 +42,16 @@ export async function insertRun(tx: Tx, tenantId: string, run: NewTrackerRun): P
 
 export const runColumns = sql`
   replace(r.run_id::text, '-', '') as run_id, r.experiment_id, r.name, r.user_name, r.status, r.lifecycle_stage,
-  r.start_ms, r.end_ms`
+  r.start_ms, r.end_ms, e.artifact_location`
+
+/** Every run with its experiment. */
+export const runsFrom = sql`
+  tracker_runs r join tracker_experiments e on e.tenant_id = r.tenant_id and e.experiment_id = r.experiment_id`
 
 export async function findRun(tx: Tx, tenantId: string, runId: string): Promise<TrackerRunRow | null> {
   if (!isRunId(runId)) return null
   const result = await sql<TrackerRunRow>`
-    select ${runColumns} from tracker_runs r where r.tenant_id = ${tenantId} and r.run_id = ${runId}`.execute(tx)
+    select ${runColumns} from ${runsFrom} where r.tenant_id = ${tenantId} and r.run_id = ${runId}`.execute(tx)
   return result.rows[0] ?? null
 }
 

@@ -1,10 +1,11 @@
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict, notFound } from '../../platform/errors.ts'
+import { runArtifactFolder } from './artifact-addresses.api.ts'
 import { type ArtifactFile, deleteArtifacts, findArtifactsBelow, upsertArtifacts } from './artifacts.store.ts'
-import { downsample, outline, type SeriesPoint } from './downsampling.ts'
+import type { SeriesPoint } from './downsampling.ts'
 import { findExperiment, findExperimentByName, insertExperiment } from './experiments.store.ts'
-import { findSeries, insertMetrics, type MetricPoint, type SeriesCandidates } from './metrics.store.ts'
+import { curveOf, findSeries, insertMetrics, type MetricPoint, type SeriesCandidates } from './metrics.store.ts'
 import { findRunData, type RunData } from './run-data.store.ts'
 import {
   deleteRun,
@@ -88,21 +89,6 @@ export const endTrackerRun = (
   status: Extract<TrackerRunStatus, 'FINISHED' | 'FAILED' | 'KILLED'>,
 ): Promise<void> => updateRun(tx, ctx.tenant.id, runId, { status, endMs: ctx.clock.now().getTime() })
 
-/** Address of the tenant's artifact root: absolute, so that clients of every age find it. @source contract B10.8 */
-export const artifactRootUri = (ctx: Pick<TenantCtx, 'publicUrl'>): string =>
-  `${ctx.publicUrl}/tracker/api/2.0/mlflow-artifacts/artifacts`
-
-/** Folder below the artifact root that an address means, or null when it means no place of ours. */
-export function folderOfUri(ctx: Pick<TenantCtx, 'publicUrl'>, uri: string): string | null {
-  const root = `${artifactRootUri(ctx)}/`
-  const path = uri.startsWith(root) ? uri.slice(root.length) : /^mlflow-artifacts:\/+(.+)$/.exec(uri)?.[1]
-  return path?.replace(/\/+$/, '') || null
-}
-
-/** Folder of a run's files below the tenant's artifact root. */
-export const runArtifactFolder = (experimentId: number | string, runId: string): string =>
-  `${experimentId}/${runId}/artifacts`
-
 /** Shows blobs among the run's artifacts; `path` is relative to the run. */
 export async function putRunArtifacts(
   tx: Tx,
@@ -163,12 +149,9 @@ export async function readMetricSeries(
   return { keys: found.map((series) => series.key), series: found.map((series) => curve(series, maxPoints)) }
 }
 
-function curve({ key, total, loose, steps, times, values }: SeriesCandidates, maxPoints: number): MetricSeries {
-  const found = steps.map((step, place) => ({ step, value: values[place]!, ts: times[place]! }))
-  const tail = found.length - loose
-  // Where the older points are outlines, the newest must not weigh more than they do.
-  const even = found.length < total ? [...found.slice(0, tail), ...outline(found.slice(tail))] : found
-  const points = downsample(even, maxPoints)
+function curve(series: SeriesCandidates, maxPoints: number): MetricSeries {
+  const { key, total } = series
+  const points = curveOf(series, maxPoints)
   return { key, total, downsampled: points.length < total, points }
 }
 

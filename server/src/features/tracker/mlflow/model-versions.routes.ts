@@ -1,0 +1,173 @@
+import { audited } from '../../../platform/audit.ts'
+import type { TenantCtx } from '../../../platform/context.ts'
+import { read, transaction } from '../../../platform/transaction.ts'
+import * as registry from '../../models/registry.api.ts'
+import { artifactRootUri } from '../artifact-addresses.api.ts'
+import { isRunId } from '../runs.store.ts'
+import { type Fields, messages, optionalFlag, optionalText, requiredText } from './fields.ts'
+import { type FilterGrammar, textOperators } from './filter.ts'
+import { checkTag, tagsOf } from './limits.ts'
+import { loadLoggedModel } from './logged-model-access.ts'
+import { invalidParameter, permissionDenied } from './mlflow-errors.ts'
+import { get, type MlflowRoute, write } from './mlflow-route.ts'
+import { versionView } from './registry.present.ts'
+import { loadRun } from './run-access.ts'
+import { nextPage, readSearch } from './search.ts'
+import { downloadUri, filesOfSource } from './version-sources.ts'
+
+const times = ['creation_timestamp', 'last_updated_timestamp'] as const
+
+const grammar: FilterGrammar = {
+  aliases: { '': 'attribute', attribute: 'attribute', attributes: 'attribute', tag: 'tag', tags: 'tag' },
+  entities: {
+    attribute: {
+      keys: ['name', 'run_id', 'source_path', 'version_number', ...times],
+      numeric: ['version_number', ...times],
+      operators: [...textOperators, 'IN'],
+    },
+    tag: { operators: [...textOperators, 'IS NULL', 'IS NOT NULL'] },
+  },
+}
+
+const named = (fields: Fields) => ({ name: requiredText(fields, 'name'), version: versionOf(fields) })
+
+/** Clients send the number as text or as number. */
+function versionOf(fields: Fields): string {
+  const value = fields.version
+  return typeof value === 'number' ? String(value) : requiredText(fields, 'version')
+}
+
+async function create(ctx: TenantCtx, fields: Fields) {
+  const name = requiredText(fields, 'name')
+  const source = requiredText(fields, 'source')
+  const loggedModelId = optionalText(fields, 'model_id') || (/^models:\/+(m-[0-9a-f]{32})$/.exec(source)?.[1] ?? null)
+  const runId = optionalText(fields, 'run_id') || null
+  const tags = tagsOf(messages(fields, 'tags'), 'model')
+  audited(ctx, name, { source })
+  return transaction(ctx, async (tx) => {
+    if (loggedModelId) await loadLoggedModel(tx, ctx, loggedModelId)
+    // A run of another server is only a name.
+    const run = runId && isRunId(runId) ? await loadRun(tx, ctx, runId) : null
+    const version = {
+      source,
+      runId: run?.runId ?? null,
+      experimentId: run?.experimentId ?? null,
+      loggedModelId,
+      runLink: optionalText(fields, 'run_link') ?? '',
+      description: optionalText(fields, 'description') ?? '',
+      tags,
+    }
+    const files = await filesOfSource(tx, ctx, source)
+    return { model_version: versionView(await registry.createRegistryVersion(tx, ctx, name, version, files)) }
+  })
+}
+
+async function change(
+  ctx: TenantCtx,
+  fields: Fields,
+  values: { description?: string; tags?: Record<string, string>; removedTag?: string },
+) {
+  const { name, version } = named(fields)
+  audited(ctx, `${name}/${version}`)
+  return transaction(ctx, async (tx) => {
+    const found = await registry.findRegistryVersion(tx, ctx, name, version)
+    await registry.updateRegistryVersion(tx, ctx, found, values)
+    return { model_version: versionView(await registry.findRegistryVersion(tx, ctx, name, version)) }
+  })
+}
+
+async function setTag(ctx: TenantCtx, fields: Fields): Promise<null> {
+  const [key, value] = [requiredText(fields, 'key'), optionalText(fields, 'value') ?? '']
+  checkTag(key, value, 'model')
+  await change(ctx, fields, { tags: { [key]: value } })
+  return null
+}
+
+/** @source contract B10.1, B10.10 */
+async function transition(ctx: TenantCtx, fields: Fields) {
+  const { name, version } = named(fields)
+  const text = requiredText(fields, 'stage')
+  const stage = registry.registryStage(text)
+  if (!stage) {
+    throw invalidParameter(
+      `Invalid Model Version stage: ${text}. Value must be one of None, Staging, Production, Archived.`,
+    )
+  }
+  const archive = optionalFlag(fields, 'archive_existing_versions') ?? false
+  if (archive && stage !== 'Staging' && stage !== 'Production') {
+    throw invalidParameter(
+      `Model version transition cannot archive existing model versions because '${stage}' is not an Active stage. Valid stages are Staging, Production.`,
+    )
+  }
+  if (stage === 'Production' && !ctx.permissions.has('PRODUCTION_PROMOTE')) {
+    throw permissionDenied('Production needs the permission PRODUCTION_PROMOTE.')
+  }
+  audited(ctx, `${name}/${version}`, { stage })
+  const moved = await transaction(ctx, (tx) =>
+    registry.transitionRegistryVersion(tx, ctx, { name, version }, stage, archive),
+  )
+  return { model_version: versionView(moved) }
+}
+
+async function remove(ctx: TenantCtx, fields: Fields): Promise<null> {
+  const { name, version } = named(fields)
+  audited(ctx, `${name}/${version}`)
+  await transaction(ctx, (tx) => registry.deleteRegistryVersion(tx, ctx, name, version))
+  return null
+}
+
+async function getOne(ctx: TenantCtx, fields: Fields) {
+  const { name, version } = named(fields)
+  return { model_version: versionView(await read(ctx, (tx) => registry.findRegistryVersion(tx, ctx, name, version))) }
+}
+
+async function list(ctx: TenantCtx, fields: Fields) {
+  const wanted = readSearch(fields, grammar, { view: null, fallback: 10_000, most: 200_000 })
+  const page = await read(ctx, (tx) => registry.searchRegistryVersions(tx, ctx, wanted))
+  return { model_versions: page.items.map(versionView), ...nextPage(wanted, page) }
+}
+
+async function whereFrom(ctx: TenantCtx, fields: Fields) {
+  const { name, version } = named(fields)
+  return read(ctx, async (tx) => {
+    const found = await registry.findRegistryVersion(tx, ctx, name, version)
+    return { artifact_uri: await downloadUri(tx, ctx, found, artifactRootUri(ctx)) }
+  })
+}
+
+const registers = { needs: 'MODEL_REGISTER' } as const
+
+/** @source contract B10.0, B10.1, B10.10 */
+export const modelVersionRoutes: MlflowRoute[] = [
+  write('POST', '/model-versions/create', (ctx, { fields }) => create(ctx, fields), {
+    ...registers,
+    audit: 'model.register_version',
+  }),
+  write(
+    'PATCH',
+    '/model-versions/update',
+    (ctx, { fields }) => change(ctx, fields, { description: optionalText(fields, 'description') ?? '' }),
+    { ...registers, audit: 'model.update_version' },
+  ),
+  write('POST', '/model-versions/transition-stage', (ctx, { fields }) => transition(ctx, fields), {
+    needs: 'STAGING_PROMOTE',
+    audit: 'model.set_stage',
+  }),
+  write('DELETE', '/model-versions/delete', (ctx, { fields }) => remove(ctx, fields), {
+    ...registers,
+    audit: 'model.delete_version',
+  }),
+  get('/model-versions/get', (ctx, { fields }) => getOne(ctx, fields)),
+  get('/model-versions/search', (ctx, { fields }) => list(ctx, fields)),
+  get('/model-versions/get-download-uri', (ctx, { fields }) => whereFrom(ctx, fields)),
+  write('POST', '/model-versions/set-tag', (ctx, { fields }) => setTag(ctx, fields), registers),
+  write(
+    'DELETE',
+    '/model-versions/delete-tag',
+    async (ctx, { fields }) => {
+      await change(ctx, fields, { removedTag: requiredText(fields, 'key') })
+      return null
+    },
+    registers,
+  ),
+]

@@ -1,0 +1,127 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Tx } from '../../../platform/db/transaction.ts'
+import { allOf, type Comparison, compare, type Order, type OrderTerm, orderBy, type Page } from '../filter-sql.api.ts'
+import { runColumns, runsFrom, type TrackerRunRow } from '../runs.store.ts'
+import { type FilterGrammar, numericOperators, textOperators } from './filter.ts'
+import type { Search } from './search.ts'
+
+type Sql = RawBuilder<unknown>
+
+const names = (entity: string, ...aliases: string[]) => Object.fromEntries([entity, ...aliases].map((n) => [n, entity]))
+const textual = [...textOperators, 'IN', 'NOT IN'] as const
+const labelled = [...textOperators, 'IS NULL', 'IS NOT NULL'] as const
+const times = ['start_time', 'end_time'] as const
+const texts = ['run_id', 'run_name', 'status', 'user_id', 'artifact_uri', 'experiment_id', 'lifecycle_stage'] as const
+
+/** @source contract B10.7 */
+export const runGrammar: FilterGrammar = {
+  aliases: {
+    '': 'attribute',
+    ...names('attribute', 'attributes', 'attr', 'run'),
+    ...names('metric', 'metrics'),
+    ...names('param', 'params', 'parameter', 'parameters'),
+    ...names('tag', 'tags'),
+    ...names('dataset', 'datasets'),
+  },
+  keyAliases: {
+    created: 'start_time',
+    Created: 'start_time',
+    'run name': 'run_name',
+    'Run name': 'run_name',
+    'Run Name': 'run_name',
+  },
+  entities: {
+    attribute: { keys: [...texts, ...times], numeric: times, operators: textual },
+    metric: { numeric: true, operators: numericOperators },
+    param: { operators: labelled },
+    tag: { operators: labelled },
+    dataset: { keys: ['name', 'digest', 'context'], operators: textual },
+  },
+}
+
+/** `artifactRoot` is the address that paths of artifacts begin with. */
+export interface RunSearch extends Search {
+  experimentIds: number[]
+  artifactRoot: string
+}
+
+/** Runs of some experiments; reads summaries only, never a metric's points. */
+export async function searchRuns(tx: Tx, tenantId: string, search: RunSearch): Promise<Page<TrackerRunRow>> {
+  const { comparisons, orders, lifecycles, offset, limit, experimentIds } = search
+  const columns = attributeColumns(search.artifactRoot)
+  const ordering = orders.map((order, place) => orderTerm(tenantId, order, place, columns))
+  const result = await sql<TrackerRunRow>`
+    select ${runColumns} from ${runsFrom} ${sql.join([sql``, ...ordering.flatMap(({ join }) => join)], sql` `)}
+    where r.tenant_id = ${tenantId} and r.experiment_id = any(${experimentIds}::bigint[])
+      and r.lifecycle_stage = any(${lifecycles}::text[])
+      and ${allOf(comparisons.map((comparison) => condition(tenantId, comparison, columns)))}
+    order by ${orderBy([
+      ...ordering.map(({ term }) => term),
+      { column: sql`r.start_ms`, descending: true },
+      { column: sql`r.run_id`, descending: false },
+    ])}
+    limit ${limit + 1} offset ${offset}`.execute(tx)
+  return { items: result.rows.slice(0, limit), more: result.rows.length > limit }
+}
+
+const attributeColumns = (artifactRoot: string): Record<string, Sql> => ({
+  run_id: sql`replace(r.run_id::text, '-', '')`,
+  run_name: sql`r.name`,
+  status: sql`r.status`,
+  user_id: sql`r.user_name`,
+  experiment_id: sql`r.experiment_id::text`,
+  lifecycle_stage: sql`r.lifecycle_stage`,
+  artifact_uri: sql`coalesce(e.artifact_location || '/' || replace(r.run_id::text, '-', '') || '/artifacts',
+    ${artifactRoot}::text || '/' || r.experiment_id || '/' || replace(r.run_id::text, '-', '') || '/artifacts')`,
+  start_time: sql`r.start_ms`,
+  end_time: sql`r.end_ms`,
+})
+
+function condition(tenantId: string, comparison: Comparison, columns: Record<string, Sql>): Sql {
+  const { entity, key, operator, value } = comparison
+  if (entity === 'attribute') return compare(columns[key]!, comparison)
+  if (entity === 'dataset') return datasetCondition(tenantId, comparison)
+  if (entity === 'metric') {
+    // PostgreSQL holds NaN to be greater than every number; a filter never means it.
+    const above = operator === '>' || operator === '>=' ? sql`and m.value <> 'NaN'` : sql``
+    return sql`exists (
+      select from tracker_metrics m where m.tenant_id = ${tenantId} and m.run_id = r.run_id and m.key = ${key}
+        and ${compare(sql`m.value`, comparison)} ${above})`
+  }
+  const table = entity === 'param' ? sql`tracker_params` : sql`tracker_tags`
+  // The index holds the beginning of each value.
+  const indexed = operator === '=' ? sql`and left(l.value, 100) = left(${value}::text, 100)` : sql``
+  const absent = operator === 'IS NULL' || operator === 'IS NOT NULL'
+  const found = sql`exists (
+    select from ${table} l where l.tenant_id = ${tenantId} and l.run_id = r.run_id and l.key = ${key}
+      ${absent ? sql`` : sql`and ${compare(sql`l.value`, comparison)} ${indexed}`})`
+  return operator === 'IS NULL' ? sql`not ${found}` : found
+}
+
+function datasetCondition(tenantId: string, comparison: Comparison): Sql {
+  const column =
+    comparison.key === 'context' ? sql`(rd.tags ->> 'mlflow.data.context')` : sql`d.${sql.ref(comparison.key)}`
+  return sql`exists (
+    select from tracker_run_datasets rd join tracker_datasets d on d.id = rd.dataset_id
+    where rd.tenant_id = ${tenantId} and rd.run_id = r.run_id and ${compare(column, comparison)})`
+}
+
+/** What an order joins and then orders by; runs without the key come last. */
+function orderTerm(
+  tenantId: string,
+  { entity, key, descending }: Order,
+  place: number,
+  columns: Record<string, Sql>,
+): { join: Sql[]; term: OrderTerm } {
+  if (entity === 'attribute') return { join: [], term: { column: columns[key]!, descending } }
+  const alias = sql.ref(`o${place}`)
+  if (entity === 'dataset') {
+    const column = sql`(select min(d.${sql.ref(key === 'context' ? 'name' : key)}) from tracker_run_datasets rd
+      join tracker_datasets d on d.id = rd.dataset_id where rd.run_id = r.run_id)`
+    return { join: [], term: { column, descending } }
+  }
+  const table = entity === 'metric' ? 'tracker_metrics' : entity === 'param' ? 'tracker_params' : 'tracker_tags'
+  const join = sql`left join ${sql.table(table)} ${alias}
+    on ${alias}.tenant_id = ${tenantId} and ${alias}.run_id = r.run_id and ${alias}.key = ${key}`
+  return { join: [join], term: { column: sql`${alias}.value`, descending, maybeNaN: entity === 'metric' } }
+}

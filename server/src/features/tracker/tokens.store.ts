@@ -1,0 +1,90 @@
+import { sql } from 'kysely'
+import type { Database } from '../../platform/db/database.ts'
+import type { Tx } from '../../platform/db/transaction.ts'
+import { newId } from '../../platform/ids.ts'
+
+export interface TokenRow {
+  id: string
+  userId: string
+  name: string
+  createdAt: Date
+  lastUsedAt: Date | null
+  expiresAt: Date | null
+  revokedAt: Date | null
+}
+
+const columns = ['id', 'userId', 'name', 'createdAt', 'lastUsedAt', 'expiresAt', 'revokedAt'] as const
+
+export async function insertToken(
+  tx: Tx,
+  tenantId: string,
+  token: { userId: string; name: string; tokenHash: string; createdAt: Date; expiresAt: Date | null },
+): Promise<TokenRow> {
+  return tx
+    .insertInto('trackerTokens')
+    .values({ id: newId(), tenantId, ...token })
+    .returning(columns)
+    .executeTakeFirstOrThrow()
+}
+
+/** Newest first. */
+export async function listTokensOf(tx: Tx, tenantId: string, userId: string): Promise<TokenRow[]> {
+  return tx
+    .selectFrom('trackerTokens')
+    .select(columns)
+    .where('tenantId', '=', tenantId)
+    .where('userId', '=', userId)
+    .orderBy('createdAt', 'desc')
+    .orderBy('id', 'desc')
+    .execute()
+}
+
+export async function findToken(tx: Tx, tenantId: string, id: string): Promise<TokenRow | null> {
+  const row = await tx
+    .selectFrom('trackerTokens')
+    .select(columns)
+    .where('tenantId', '=', tenantId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return row ?? null
+}
+
+/** The first time counts. */
+export async function revokeToken(tx: Tx, tenantId: string, id: string, at: Date): Promise<TokenRow> {
+  return tx
+    .updateTable('trackerTokens')
+    .set({ revokedAt: sql`coalesce(revoked_at, ${at})` })
+    .where('tenantId', '=', tenantId)
+    .where('id', '=', id)
+    .returning(columns)
+    .executeTakeFirstOrThrow()
+}
+
+/** Whom a token lets in. */
+export interface TokenLogin {
+  tokenId: string
+  tenantId: string
+  tenantCode: string
+  tenantIsActive: boolean
+  userId: string
+  email: string
+  fullName: string | null
+  isSuperuser: boolean
+  role: string | null
+  lastUsedAt: Date | null
+}
+
+/** Null for a token that is unknown, expired or revoked, or whose owner is inactive. One round trip. */
+export async function findTokenLogin(db: Database, tokenHash: string): Promise<TokenLogin | null> {
+  const result = await sql<TokenLogin>`select * from tracker_login(${tokenHash})`.execute(db.kysely)
+  return result.rows[0] ?? null
+}
+
+export async function markTokenUsed(tx: Tx, tenantId: string, id: string, at: Date): Promise<void> {
+  await tx
+    .updateTable('trackerTokens')
+    .set({ lastUsedAt: at })
+    .where('tenantId', '=', tenantId)
+    .where('id', '=', id)
+    .execute()
+}
