@@ -22,6 +22,7 @@ class Outcome(NamedTuple):
 
     stopped: bool
     best_epoch: int
+    epochs_done: int
 
 
 class Framework(NamedTuple):

@@ -45,7 +45,7 @@ def train(job: Job, trainer: Trainer) -> Outcome:
     progress = trainer.run()
     files = [file for file in (trainer.best_file, trainer.last_file) if file.exists()]
     job.events.artifacts(Path(job.spec.output), files, "checkpoint")
-    return Outcome(progress.stopped, progress.best_epoch)
+    return Outcome(progress.stopped, progress.best_epoch, progress.epochs_done)
 
 
 def evaluate(job: Job, trainer: Trainer) -> Mapping[str, float]:
