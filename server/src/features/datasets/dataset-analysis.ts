@@ -3,37 +3,31 @@ import type { BlobStore } from '../../platform/blobs/blob-store.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { findByPaths } from './dataset-files.store.ts'
+import { datasetFormats } from './dataset-formats.ts'
 import {
+  countClasses,
+  countShapes,
+  countSplits,
   forgetSamples,
   imageSizes,
-  insertObjects,
+  listEmptyAnnotations,
   listFaultyFiles,
   listFormatFiles,
   listIdentical,
   listLookalikes,
   listUnannotated,
+  markAnnotations,
   markDuplicates,
-  type ObjectInsert,
   type Outcome,
-  type SampleUpdate,
-  saveSamples,
   type Target,
 } from './dataset-validation.store.ts'
 import { extensionOf } from './file-kinds.ts'
-import { FindingCollector } from './finding-collector.ts'
-import type {
-  DatasetFormat,
-  FormatContext,
-  FormatFile,
-  FormatResult,
-  Sample,
-  Survey,
-} from './formats/dataset-format.ts'
-import { datasetFormats } from './formats/dataset-formats.ts'
+import { FindingCollector, toldPerCode } from './finding-collector.ts'
+import type { DatasetFormat, FormatContext, FormatFile, FormatResult, Survey } from './formats/dataset-format.ts'
+import { SampleSink } from './sample-sink.ts'
 import type { ClassCount, FindingCode } from './validation-report.ts'
 
 const filesPerPage = 1000
-const objectsPerBatch = 2000
 /** An annotation file that is read whole must fit this. */
 const textBytesMax = 64 * 1024 * 1024
 
@@ -66,20 +60,43 @@ export async function analyseDataset(
   progress(0.9, 'comparing images')
   await addFileFindings(ctx, target, findings)
   if (result.annotatesImages) await addUnannotated(ctx, target, findings)
-  addClassFindings(result, sink, findings)
-  return outcomeOf(ctx, target, revision, { survey, format, result, sink, findings })
+  const counts = await countEverything(ctx, target, result)
+  addClassFindings(counts, findings)
+  return outcomeOf(ctx, target, revision, { survey, format, result, counts, findings })
 }
 
 interface Parts {
   survey: Survey
   format: DatasetFormat | null
   result: FormatResult
-  sink: SampleSink
+  counts: Counts
   findings: FindingCollector
 }
 
+interface Counts {
+  classes: ClassCount[]
+  splits: Record<string, number>
+  shapes: Record<string, number>
+}
+
+async function countEverything(
+  ctx: TenantCtx,
+  target: Target,
+  { classes, rowsPerClass }: FormatResult,
+): Promise<Counts> {
+  return read(ctx, async (tx) => {
+    const found = new Map((await countClasses(tx, target)).map((count) => [count.name, count]))
+    const rows = (name: string): ClassCount => ({ name, samples: rowsPerClass?.get(name) ?? 0, objects: 0, splits: {} })
+    return {
+      classes: classes.map((name) => found.get(name) ?? rows(name)),
+      splits: await countSplits(tx, target),
+      shapes: await countShapes(tx, target),
+    }
+  })
+}
+
 async function outcomeOf(ctx: TenantCtx, target: Target, revision: number, parts: Parts): Promise<Outcome> {
-  const { survey, format, result, sink, findings } = parts
+  const { survey, format, result, counts, findings } = parts
   const sizes = await read(ctx, (tx) => imageSizes(tx, target))
   const errors = findings.count('error')
   const matchRate = result.annotatesImages && sizes.images > 0 ? sizes.annotated / sizes.images : null
@@ -94,15 +111,15 @@ async function outcomeOf(ctx: TenantCtx, target: Target, revision: number, parts
       width: sizes.width,
       height: sizes.height,
       annotated_images: sizes.annotated,
-      objects: sink.objects,
-      objects_by_shape: sink.objectsByShape,
+      objects: Object.values(counts.shapes).reduce((sum, count) => sum + count, 0),
+      objects_by_shape: counts.shapes,
       rows: result.rows ?? 0,
-      classes: result.classes.map((name) => sink.classCount(name)),
+      classes: counts.classes,
     },
     format: format?.name ?? null,
     classes: result.classes,
     tasks: result.tasks,
-    splits: sink.splits,
+    splits: counts.splits,
     variables: result.variables ?? null,
     recordCount: result.rows ?? sizes.images,
   }
@@ -169,92 +186,19 @@ function formatContext(
       const files = await read(ctx, (tx) => findByPaths(tx, target.tenantId, target.datasetId, paths))
       return new Map(files.map((file) => [file.path, file]))
     },
-    open: (file) => ctx.blobs.open(file.digest),
+    open: (file, range) => ctx.blobs.open(file.digest, range),
     text: (file) => textOf(ctx.blobs, file),
-    sample: (sample) => sink.add(sample),
-    finding: (finding) => findings.add(finding),
-    progress: (fraction) => progress(0.05 + 0.85 * fraction, 'reading annotations'),
+    sample: (sample) => sink.sample(sample),
+    objects: (canvas, objects, source) => sink.objects(canvas, objects, source),
+    annotations: (files) => transaction(ctx, (tx) => markAnnotations(tx, target, files)),
+    finding: (finding, count) => findings.add(finding, count),
+    progress: (fraction, message) => progress(0.05 + 0.85 * fraction, message ?? 'reading annotations'),
   }
 }
 
 async function textOf(blobs: BlobStore, file: FormatFile): Promise<string> {
   if (file.size > textBytesMax) throw new Error(`the file is larger than ${textBytesMax / 1024 / 1024} MiB`)
   return (await buffer(await blobs.open(file.digest))).toString('utf8').replace(/^\uFEFF/, '')
-}
-
-/** Takes what a format says of the files and writes it in batches, counting on the way. */
-class SampleSink {
-  readonly splits: Record<string, number> = {}
-  readonly objectsByShape: Record<string, number> = {}
-  objects = 0
-  #counts = new Map<string, ClassCount>()
-  #samples: SampleUpdate[] = []
-  #objects: ObjectInsert[] = []
-  readonly #ctx: TenantCtx
-  readonly #target: Target
-  readonly #findings: FindingCollector
-
-  constructor(ctx: TenantCtx, target: Target, findings: FindingCollector) {
-    this.#ctx = ctx
-    this.#target = target
-    this.#findings = findings
-  }
-
-  classCount(name: string): ClassCount {
-    const count = this.#counts.get(name) ?? { name, samples: 0, objects: 0, splits: {} }
-    this.#counts.set(name, count)
-    return count
-  }
-
-  async add({ file, split, label = null, objects = null }: Sample): Promise<void> {
-    this.#samples.push({ id: file.id, label, split, annotated: objects !== null })
-    if (label !== null || objects !== null) this.splits[split ?? 'none'] = (this.splits[split ?? 'none'] ?? 0) + 1
-    const shown = new Set(objects?.map((object) => object.class))
-    if (label !== null) shown.add(label)
-    for (const name of shown) this.#countSample(name, split)
-    if (objects?.length === 0)
-      this.#findings.add({
-        code: 'empty_annotation',
-        message: 'Nothing is annotated on this image.',
-        fileId: file.id,
-        path: file.path,
-      })
-    for (const [ordinal, { class: name, shape, ...geometry }] of (objects ?? []).entries()) {
-      this.classCount(name).objects++
-      this.objects++
-      this.objectsByShape[shape] = (this.objectsByShape[shape] ?? 0) + 1
-      this.#checkBounds(file, geometry.box)
-      this.#objects.push({ fileId: file.id, ordinal, class: name, shape, geometry })
-    }
-    if (this.#samples.length >= filesPerPage || this.#objects.length >= objectsPerBatch) await this.flush()
-  }
-
-  #countSample(name: string, split: Sample['split']): void {
-    const count = this.classCount(name)
-    count.samples++
-    if (split) count.splits[split] = (count.splits[split] ?? 0) + 1
-  }
-
-  #checkBounds(file: FormatFile, [x, y, width, height]: [number, number, number, number]): void {
-    if (file.width === null || file.height === null) return
-    // Annotation tools round to whole pixels, often upwards.
-    const over = Math.max(-x, -y, x + width - file.width, y + height - file.height)
-    if (over <= 1) return
-    const message = `The shape reaches ${Math.round(over)} px beyond the image of ${file.width} × ${file.height}.`
-    this.#findings.add({ code: 'box_outside_image', message, fileId: file.id, path: file.path })
-  }
-
-  async flush(): Promise<void> {
-    const [samples, objects] = [this.#samples, this.#objects]
-    this.#samples = []
-    this.#objects = []
-    if (samples.length === 0) return
-    await transaction(this.#ctx, async (tx) => {
-      await saveSamples(tx, this.#target, samples)
-      for (let at = 0; at < objects.length; at += objectsPerBatch)
-        await insertObjects(tx, this.#target, objects.slice(at, at + objectsPerBatch))
-    })
-  }
 }
 
 /** What was found in single files, and what shows only when they are compared. */
@@ -288,29 +232,37 @@ async function addFileFindings(ctx: TenantCtx, target: Target, findings: Finding
   }
 }
 
+/** Images that no annotation speaks of, and those of which one says that nothing is on them. */
 async function addUnannotated(ctx: TenantCtx, target: Target, findings: FindingCollector): Promise<void> {
-  const { total, files } = await read(ctx, (tx) => listUnannotated(tx, target, 100))
-  for (const [index, file] of files.entries()) {
-    const message = 'No annotation speaks of this image.'
-    const count = index === files.length - 1 ? total - index : 1
-    findings.add({ code: 'image_without_annotation', message, fileId: file.id, path: file.path }, count)
-  }
+  const none = await read(ctx, (tx) => listUnannotated(tx, target, toldPerCode))
+  addMany(findings, 'image_without_annotation', 'No annotation speaks of this image.', none)
+  const empty = await read(ctx, (tx) => listEmptyAnnotations(tx, target, toldPerCode))
+  addMany(findings, 'empty_annotation', 'The annotation says that nothing is on this image.', empty)
+}
+
+/** Tells the first and counts the rest. */
+function addMany(
+  findings: FindingCollector,
+  code: FindingCode,
+  message: string,
+  { total, files }: { total: number; files: { id: string; path: string }[] },
+): void {
+  for (const [index, { id, path }] of files.entries())
+    findings.add({ code, message, fileId: id, path }, index === files.length - 1 ? total - index : 1)
 }
 
 const imbalance = 10
 
-function addClassFindings(result: FormatResult, sink: SampleSink, findings: FindingCollector): void {
-  const counts = result.classes.map((name) => sink.classCount(name))
-  const sorted = counts.filter((count) => count.samples > 0).sort((a, b) => a.samples - b.samples)
+function addClassFindings({ classes, splits }: Counts, findings: FindingCollector): void {
+  const sorted = classes.filter((count) => count.samples > 0).sort((a, b) => a.samples - b.samples)
   const [least, most] = [sorted[0], sorted.at(-1)]
   if (least && most && most.samples > imbalance * least.samples)
     findings.add({
       code: 'class_imbalance',
       message: `${most.name} has ${most.samples} samples, ${least.name} has ${least.samples}.`,
     })
-  const splits = (['train', 'val', 'test'] as const).filter((split) => sink.splits[split])
-  for (const { name, splits: own } of counts)
-    for (const split of splits)
-      if (!own[split])
-        findings.add({ code: 'class_missing_in_split', message: `No sample of ${name} in ${split}.`, path: null })
+  for (const { name, splits: own } of classes)
+    for (const split of ['train', 'val', 'test'] as const)
+      if (splits[split] && !own[split])
+        findings.add({ code: 'class_missing_in_split', message: `No sample of ${name} in ${split}.` })
 }

@@ -215,13 +215,13 @@ async function countFiles(tx: Tx, tenantId: string, datasetId: string, filter: F
   return (await query.executeTakeFirstOrThrow()).total
 }
 
-export const listSampleFiles = (tx: Tx, tenantId: string, datasetId: string, limit: number) =>
+export const listSampleFiles = (tx: Tx, tenantId: string, datasetId: string, kind: FileKind, limit: number) =>
   tx
     .selectFrom('datasetFiles')
-    .select(['id', 'path', 'label', 'split', 'width', 'height'])
+    .select(['id', 'path', 'digest', 'label', 'split', 'width', 'height'])
     .where('tenantId', '=', tenantId)
     .where('datasetId', '=', datasetId)
-    .where('kind', '=', 'image')
+    .where('kind', '=', kind)
     .orderBy('path')
     .limit(limit)
     .execute()

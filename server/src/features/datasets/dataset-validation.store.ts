@@ -4,7 +4,7 @@ import { FindingCollector } from './finding-collector.ts'
 import type { FormatFile, TaskType } from './formats/dataset-format.ts'
 import type { Inspection } from './image-inspection.ts'
 import type { Split } from './splits.ts'
-import type { Range, Statistics, ValidationReport, Variable } from './validation-report.ts'
+import type { ClassCount, Range, Statistics, ValidationReport, Variable } from './validation-report.ts'
 
 /** A dataset in the scope of a validation. */
 export interface Target {
@@ -96,6 +96,13 @@ export async function saveSamples(tx: Tx, { tenantId, datasetId }: Target, sampl
       ${column('annotated')}::boolean[]) as n (id, label, split, annotated)
     where f.tenant_id = ${tenantId} and f.dataset_id = ${datasetId} and f.id = n.id
       and (f.label, f.split, f.annotated) is distinct from (n.label, n.split, n.annotated)`.execute(tx)
+}
+
+export async function markAnnotations(tx: Tx, { tenantId, datasetId }: Target, files: { id: string }[]): Promise<void> {
+  await sql`
+    update dataset_files set kind = 'annotation'
+    where tenant_id = ${tenantId} and dataset_id = ${datasetId} and kind <> 'annotation'
+      and id = any(${files.map((file) => file.id)}::uuid[])`.execute(tx)
 }
 
 /** Forgets what an earlier reading said, where it said anything. */
@@ -190,6 +197,61 @@ export async function listUnannotated(tx: Tx, target: Target, limit: number) {
   const query = filesOf(tx, target).where('kind', '=', 'image').where('annotated', '=', false)
   const { total } = await query.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
   return { total, files: await query.select(['id', 'path']).orderBy('path').limit(limit).execute() }
+}
+
+/** Images of which an annotation says that nothing is on them. */
+export async function listEmptyAnnotations(tx: Tx, target: Target, limit: number) {
+  const query = filesOf(tx, target)
+    .where('kind', '=', 'image')
+    .where('annotated', '=', true)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('datasetObjects as o')
+            .select('o.fileId')
+            .whereRef('o.tenantId', '=', 'datasetFiles.tenantId')
+            .whereRef('o.datasetId', '=', 'datasetFiles.datasetId')
+            .whereRef('o.fileId', '=', 'datasetFiles.id'),
+        ),
+      ),
+    )
+  const { total } = await query.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
+  return { total, files: await query.select(['id', 'path']).orderBy('path').limit(limit).execute() }
+}
+
+/** Samples and objects per class, as labels of whole images or as objects on them. */
+export async function countClasses(tx: Tx, { tenantId, datasetId }: Target): Promise<ClassCount[]> {
+  const { rows } = await sql<ClassCount>`
+    with shown as (
+      select label as name, split, count(*) as samples, 0::bigint as objects
+      from dataset_files where tenant_id = ${tenantId} and dataset_id = ${datasetId} and label is not null
+      group by 1, 2
+      union all
+      select o.class, f.split, count(distinct o.file_id), count(*)
+      from dataset_objects o
+      join dataset_files f on (f.tenant_id, f.dataset_id, f.id) = (o.tenant_id, o.dataset_id, o.file_id)
+      where o.tenant_id = ${tenantId} and o.dataset_id = ${datasetId} group by 1, 2
+    )
+    select name, sum(samples)::bigint as samples, sum(objects)::bigint as objects,
+      coalesce(jsonb_object_agg(split, samples) filter (where split is not null), '{}') as splits
+    from shown group by name`.execute(tx)
+  return rows
+}
+
+/** Labelled or annotated images per split. */
+export async function countSplits(tx: Tx, { tenantId, datasetId }: Target): Promise<Record<string, number>> {
+  const { rows } = await sql<{ split: string; samples: number }>`
+    select coalesce(split, 'none') as split, count(*) as samples from dataset_files
+    where tenant_id = ${tenantId} and dataset_id = ${datasetId} and (label is not null or annotated)
+    group by 1`.execute(tx)
+  return Object.fromEntries(rows.map(({ split, samples }) => [split, samples]))
+}
+
+export async function countShapes(tx: Tx, { tenantId, datasetId }: Target): Promise<Record<string, number>> {
+  const { rows } = await sql<{ shape: string; objects: number }>`
+    select shape, count(*) as objects from dataset_objects
+    where tenant_id = ${tenantId} and dataset_id = ${datasetId} group by 1 order by 1`.execute(tx)
+  return Object.fromEntries(rows.map(({ shape, objects }) => [shape, objects]))
 }
 
 export async function imageSizes(tx: Tx, { tenantId, datasetId }: Target) {

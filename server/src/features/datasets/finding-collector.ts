@@ -1,7 +1,7 @@
 import { type Finding, type FindingCode, findingCodes, type Issue, type ValidationReport } from './validation-report.ts'
 
 /** Findings of one code that are told in full; the rest is counted. */
-const toldPerCode = 100
+export const toldPerCode = 100
 
 /** Gathers findings without ever holding more than a report may tell. */
 export class FindingCollector {

@@ -11,6 +11,7 @@ export const findingCodes = {
   unreadable_table: ['error', 'The table or row can not be read.'],
   unknown_class: ['error', 'The annotation names a class that the class list lacks.'],
   invalid_geometry: ['error', 'The annotation has no usable shape.'],
+  empty_shape: ['warning', 'The shape has no area: it is counted, and of no use.'],
   wrong_extension: ['warning', 'The content is of another type than the name says.'],
   duplicate_image: ['warning', 'Another file of the dataset has the same bytes.'],
   near_duplicate_image: ['warning', 'Another image looks almost the same.'],

@@ -1,3 +1,4 @@
+import type { FileKind } from '../file-kinds.ts'
 import type { Split } from '../splits.ts'
 import type { Finding, Variable } from '../validation-report.ts'
 
@@ -39,30 +40,41 @@ export interface AnnotatedObject {
   /** `[x, y, visibility, …]`. */
   keypoints?: number[]
   crowd?: boolean
+  /** Pixels of the class in a mask image, and its path. */
+  area?: number
+  mask?: string
 }
 
 /** What a format says of one image. */
 export interface Sample {
-  file: FormatFile
+  file: Pick<FormatFile, 'id' | 'path'>
   split: Split | null
+  /** Class of the whole image. */
   label?: string | null
-  /** Null when no annotation speaks of the image; empty when one says that nothing is on it. */
-  objects?: AnnotatedObject[] | null
+  /** Whether an annotation speaks of the image, be it to say that nothing is on it. */
+  annotated?: boolean
 }
+
+/** An image that objects lie on. */
+export type Canvas = Pick<FormatFile, 'id' | 'path' | 'width' | 'height'>
 
 /** What a format may ask for and tell while it reads a dataset. Nothing here holds the whole dataset in memory. */
 export interface FormatContext {
   survey: Survey
   signal: AbortSignal
-  /** Files in path order, some hundreds at a time. */
-  pages(kinds: string[]): AsyncIterable<FormatFile[]>
+  /** Files in path order, a thousand at a time. */
+  pages(kinds: FileKind[]): AsyncIterable<FormatFile[]>
   find(paths: string[]): Promise<Map<string, FormatFile>>
-  open(file: FormatFile): Promise<AsyncIterable<Uint8Array>>
-  /** The whole of a small text file. */
+  open(file: FormatFile, range?: { start: number; end: number }): Promise<AsyncIterable<Uint8Array>>
+  /** The whole of a small text file; throws when it is too large. */
   text(file: FormatFile): Promise<string>
   sample(sample: Sample): Promise<void>
-  finding(finding: Finding): void
-  progress(fraction: number): void
+  /** Objects of an image; those of one image may come in several calls. */
+  objects(canvas: Canvas, objects: AnnotatedObject[], source?: { line?: number }): Promise<void>
+  /** Files that are images by their name and annotations by what they are for, such as masks. */
+  annotations(files: Pick<FormatFile, 'id'>[]): Promise<void>
+  finding(finding: Finding, count?: number): void
+  progress(fraction: number, message?: string): void
 }
 
 export interface FormatResult {
@@ -71,6 +83,8 @@ export interface FormatResult {
   tasks: TaskType[]
   /** Every image without an annotation is worth a warning. */
   annotatesImages?: boolean
+  /** Rows per class, where they are not files. */
+  rowsPerClass?: Map<string, number>
   variables?: Variable[]
   rows?: number
 }

@@ -1,0 +1,84 @@
+import type { Variable } from '../validation-report.ts'
+
+const categoriesMax = 50
+const missing = /^(|na|n\/a|nan|null|none|-)$/i
+const integer = /^[+-]?\d{1,15}$/
+const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
+const boolean = /^(true|false)$/i
+const time = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?$/i
+
+type Kind = 'integer' | 'number' | 'boolean' | 'time' | 'text'
+
+/** What the values of one column have in common, gathered in one pass and constant memory. */
+export class ColumnProfile {
+  readonly name: string
+  #kinds = new Map<Kind, number>()
+  #values = new Map<string, number>()
+  #rows = 0
+  #missing = 0
+  #min = Number.POSITIVE_INFINITY
+  #max = Number.NEGATIVE_INFINITY
+
+  constructor(name: string) {
+    this.name = name
+  }
+
+  add(value: unknown): void {
+    this.#rows++
+    const text = value === null || value === undefined ? '' : typeof value === 'string' ? value.trim() : String(value)
+    if (missing.test(text)) {
+      this.#missing++
+      return
+    }
+    const kind = kindOf(text)
+    this.#kinds.set(kind, (this.#kinds.get(kind) ?? 0) + 1)
+    if (kind === 'integer' || kind === 'number') {
+      this.#min = Math.min(this.#min, Number(text))
+      this.#max = Math.max(this.#max, Number(text))
+    }
+    if (this.#values.size <= categoriesMax && text.length <= 200)
+      this.#values.set(text, (this.#values.get(text) ?? 0) + 1)
+  }
+
+  /** Rows of the table that lack the column altogether. */
+  pad(rows: number): void {
+    this.#missing += rows - this.#rows
+    this.#rows = rows
+  }
+
+  variable(): Variable {
+    const dtype = this.#dtype()
+    const numeric = dtype === 'integer' || dtype === 'number'
+    const few = this.#values.size <= categoriesMax && (dtype === 'text' || dtype === 'boolean')
+    const repeated = this.#values.size * 2 <= this.#rows - this.#missing
+    const categories = few && repeated ? [...this.#values.keys()].sort() : null
+    return {
+      name: this.name,
+      dtype: categories && dtype === 'text' ? 'category' : dtype,
+      role: /^(label|class|target|y|category)$/i.test(this.name) ? 'label' : null,
+      nullable: this.#missing > 0,
+      min: numeric ? this.#min : null,
+      max: numeric ? this.#max : null,
+      categories,
+      missing_rate: this.#rows === 0 ? 0 : this.#missing / this.#rows,
+    }
+  }
+
+  /** Samples per value, where there are few; null where there are many. */
+  counts(): Map<string, number> | null {
+    return this.#values.size <= categoriesMax ? this.#values : null
+  }
+
+  #dtype(): Kind {
+    const kinds = [...this.#kinds.keys()]
+    if (kinds.length === 1) return kinds[0]!
+    return kinds.length === 2 && this.#kinds.has('integer') && this.#kinds.has('number') ? 'number' : 'text'
+  }
+}
+
+function kindOf(text: string): Kind {
+  if (integer.test(text)) return 'integer'
+  if (number.test(text)) return 'number'
+  if (boolean.test(text)) return 'boolean'
+  return time.test(text) ? 'time' : 'text'
+}
