@@ -18,16 +18,17 @@ export function experimentFailure({ message, ...known }: Failure): PlatformError
   return new PlatformError('internal_error', message, { detail })
 }
 
-/** Names why a job ended without a result. */
-export async function jobFailure(
+/** Names why a job ended without a result; `tail` is the end of what it printed. */
+export function jobFailure(
   ctx: TenantCtx,
-  handle: WorkHandle,
-  end: WorkStatus,
-  state: JobState,
-): Promise<PlatformError> {
+  { end, state }: { end: WorkStatus; state: JobState },
+  tail: string[],
+): PlatformError {
   const exitCode = end.state === 'ended' ? end.exitCode : null
-  const step = state.jobSteps.find((candidate) => candidate.state === 'failed' || candidate.state === 'running')
-  const told = { step: step?.id ?? null, exit_code: exitCode, log_tail: await logTail(ctx, handle) }
+  const steps = state.jobSteps
+  const step =
+    steps.find(({ state }) => state === 'failed' || state === 'running') ?? steps.find(isOpen) ?? steps.at(-1)
+  const told = { step: step?.id ?? null, exit_code: exitCode, log_tail: tail }
   if (end.state === 'ended' && end.reason === 'memory') return experimentFailure({ ...told, ...overLimit(ctx) })
   if (state.fault) return experimentFailure({ ...told, reason: 'trainer', ...state.fault })
   if (end.state === 'ended' && end.signal === 'SIGKILL')
@@ -46,6 +47,8 @@ export async function jobFailure(
   })
 }
 
+const isOpen = ({ state }: { state: string }) => state === 'pending'
+
 const overLimit = (ctx: TenantCtx) => ({
   reason: 'memory',
   message: `The job went over its memory limit of ${ctx.config.trainingMemoryBytes} bytes.`,
@@ -54,7 +57,7 @@ const overLimit = (ctx: TenantCtx) => ({
 })
 
 /** The last lines of everything the job printed, the traceback included. */
-async function logTail(ctx: TenantCtx, handle: WorkHandle): Promise<string[]> {
+export async function readLogTail(ctx: TenantCtx, handle: WorkHandle): Promise<string[]> {
   let tail = Buffer.alloc(0)
   for (let offset = 0; ; ) {
     const piece = await ctx.adapters.compute.logs(handle, offset, logReadBytes)

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -10,11 +10,8 @@ import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
 import { eventually, signIn, type TestClient, testPassword } from '../../../test/harness.ts'
 import { fileBlobStore } from '../../platform/blobs/file-blob-store.ts'
 import { transaction } from '../../platform/db/transaction.ts'
+import { ended, experimentsPath, python, startTraining, trainingSettings, underWay } from './training.fixture.ts'
 
-const python = ['python3', '/usr/bin/python3'].find(
-  (candidate) => spawnSync(candidate, ['-c', 'import torch, torchvision, numpy, PIL']).status === 0,
-)
-const path = '/api/v1/training/experiments'
 const main = join(import.meta.dirname, '../../main.ts')
 const epochs = 80
 
@@ -32,8 +29,7 @@ async function startServer(): Promise<typeof server> {
       PLATFORM_MLOPS_DATA_DIR: dataDir,
       PLATFORM_MLOPS_DATABASE_URL: database.ownerUrl,
       PLATFORM_MLOPS_ADMIN_PASSWORD: testPassword,
-      PLATFORM_MLOPS_TRAINER_PYTHON: python,
-      PLATFORM_MLOPS_TRAINER_THREADS: '1',
+      ...trainingSettings,
       PLATFORM_MLOPS_LOG_LEVEL: 'warn',
     },
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -79,40 +75,20 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true })
 })
 
-async function create(name: string): Promise<string> {
-  const reply = await admin.post(path, {
-    task: 'image_classification',
-    framework: 'torchvision',
-    model: 'small_cnn',
-    dataset_id: 'colours',
-    experiment_name: name,
-    hyperparameters: `epochs: ${epochs}\nimage_size: 16\nbatch_size: 4\n`,
-  })
-  expect(reply.status, reply.text).toBe(202)
-  return reply.body.id
-}
-
-const epochsDone = (id: string, least: number) =>
-  eventually(async () => (await admin.get(`${path}/${id}`)).body.progress.epoch >= least, 60)
-
-const ended = (id: string) =>
-  eventually(async () => {
-    const { body } = await admin.get(`${path}/${id}`)
-    return body.ended_at && body
-  }, 120)
+const create = (name: string) => startTraining(admin, name, `epochs: ${epochs}\nimage_size: 16\nbatch_size: 4\n`)
 
 const jobPid = async () => (await admin.get('/api/v1/training/admin/runtime')).body.running[0].job.pid as number
 
 /** Every epoch is in the log and in the curve exactly once, and so is the model. */
 async function expectOnce(id: string): Promise<void> {
-  const log = (await admin.get(`${path}/${id}/log`)).text
+  const log = (await admin.get(`${experimentsPath}/${id}/log`)).text
   const told = [...log.matchAll(/^Epoch (\d+) of/gm)].map(([, epoch]) => Number(epoch))
   expect(told).toEqual(Array.from({ length: epochs }, (_, index) => index + 1))
-  const { series } = (await admin.get(`${path}/${id}/metrics?keys=train/loss&max_points=5000`)).body
+  const { series } = (await admin.get(`${experimentsPath}/${id}/metrics?keys=train/loss&max_points=5000`)).body
   expect(series[0].points.map(({ step }: { step: number }) => step)).toEqual(told)
   const events = (await readFile(join(dataDir, 'work/experiments', id, 'events.jsonl'), 'utf8')).trimEnd().split('\n')
   const points = events.map((line) => JSON.parse(line)).flatMap((event) => event.points ?? [])
-  const { body: all } = await admin.get(`${path}/${id}/metrics?keys=train/batch_loss,val/loss,test/top1`)
+  const { body: all } = await admin.get(`${experimentsPath}/${id}/metrics?keys=train/batch_loss,val/loss,test/top1`)
   for (const { key, total } of all.series)
     expect(total, key).toBe(points.filter((point: { key: string }) => point.key === key).length)
   expect(log.match(/^Registered as .*$/gm)).toHaveLength(1)
@@ -123,7 +99,7 @@ describe.skipIf(!python)('a server that ends in the middle of a training', { tim
     '%s: the next one takes over the job, and nothing comes twice',
     async (signal) => {
       const id = await create(`Ended by ${signal}`)
-      await epochsDone(id, 2)
+      await underWay(admin, id, 2)
       const pid = await jobPid()
       await end(signal)
       expect(existsSync(`/proc/${pid}`)).toBe(true)
@@ -131,7 +107,7 @@ describe.skipIf(!python)('a server that ends in the middle of a training', { tim
       expect(await jobPid()).toBe(pid)
       await end('SIGKILL')
       await startAgain()
-      const experiment = await ended(id)
+      const experiment = await ended(admin, id)
       expect(experiment).toMatchObject({ state: 'SUCCEEDED', error: null, model_version: { version: '1' } })
       await expectOnce(id)
     },
@@ -139,21 +115,21 @@ describe.skipIf(!python)('a server that ends in the middle of a training', { tim
 
   test('a job that vanished meanwhile goes on from its last checkpoint', async () => {
     const id = await create('Lost with its machine')
-    await epochsDone(id, 5)
+    await underWay(admin, id, 5)
     const pid = await jobPid()
     await end('SIGKILL')
     await loseJob(pid)
     await startAgain()
-    const experiment = await ended(id)
+    const experiment = await ended(admin, id)
     expect(experiment).toMatchObject({ state: 'SUCCEEDED', error: null, model_version: { version: '1' } })
-    const log = (await admin.get(`${path}/${id}/log`)).text
+    const log = (await admin.get(`${experimentsPath}/${id}/log`)).text
     expect(log).toContain('The job vanished')
     expect(Number(/^Resuming after epoch (\d+)\.$/m.exec(log)?.[1])).toBeGreaterThanOrEqual(5)
   })
 
   test('a stop asked for while it was away is carried out by the next one', async () => {
     const id = await create('Stopped later')
-    await epochsDone(id, 2)
+    await underWay(admin, id, 2)
     await end('SIGKILL')
     await transaction(database, 'system', (tx) =>
       tx
@@ -163,7 +139,7 @@ describe.skipIf(!python)('a server that ends in the middle of a training', { tim
         .execute(),
     )
     await startAgain()
-    expect(await ended(id)).toMatchObject({ state: 'STOPPED', error: null, model_version: { version: '1' } })
+    expect(await ended(admin, id)).toMatchObject({ state: 'STOPPED', error: null, model_version: { version: '1' } })
   })
 })
 

@@ -3,7 +3,7 @@ import type { WorkHandle, WorkStatus } from '../../adapters/compute/compute.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import { RunCanceled, type StepRun } from '../../platform/runs/define-run.ts'
 import { experimentChannel } from './experiment-events.ts'
-import { experimentFailure, jobFailure } from './job-failure.ts'
+import { experimentFailure, jobFailure, readLogTail } from './job-failure.ts'
 import { type JobRecorder, openJobRecorder } from './job-recorder.ts'
 import type { JobState } from './job-report.ts'
 import { type Launch, writeSpec } from './launch.ts'
@@ -63,8 +63,8 @@ export async function runJob(
       sent: (at) => remember({ stopSentAt: at }),
     })
     if (state.result) return outcomeOf(state)
-    if (stopRequested) return { stopped: true, exported: false }
-    if (!isLost(end)) throw await jobFailure(ctx, handle, end, state)
+    if (stopRequested && !state.fault && endedByUs(end)) return { stopped: true, exported: false }
+    if (!isLost(end)) throw await failureOf(s, ctx, handle, { end, state })
     if (memory.restarts >= restartsMax) throw lostTooOften(memory.restarts)
     s.log('The job vanished, most likely with its machine: starting it again from its last checkpoint.')
     await remember({ restarts: memory.restarts + 1, replacing: true })
@@ -77,6 +77,23 @@ const outcomeOf = ({ result, artifacts }: JobState): JobOutcome => ({
 })
 
 const isLost = (end: WorkStatus) => end.state === 'absent' || (end.state === 'ended' && end.reason === 'lost')
+
+/** After a stop a job that is gone is no failure, whether it obeyed, was killed for its slowness, or vanished. */
+const endedByUs = (end: WorkStatus) =>
+  isLost(end) || (end.state === 'ended' && (end.reason === 'stopped' || end.reason === 'killed'))
+
+/** The failure of the job; its traceback, which is no event, goes to the log. */
+async function failureOf(
+  s: StepRun<{ experimentId: string }>,
+  ctx: TenantCtx,
+  handle: WorkHandle,
+  job: { end: WorkStatus; state: JobState },
+): Promise<Error> {
+  const tail = await readLogTail(ctx, handle)
+  const traceback = tail.lastIndexOf('Traceback (most recent call last):')
+  if (traceback >= 0) for (const line of tail.slice(traceback)) s.log(line)
+  return jobFailure(ctx, job, tail)
+}
 
 const lostTooOften = (restarts: number) =>
   experimentFailure({

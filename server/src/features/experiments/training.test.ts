@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,20 +7,25 @@ import { eventually, startTestPlatform, type TestClient, type TestPlatform } fro
 import { transaction } from '../../platform/db/transaction.ts'
 import { getModelVersion } from '../models/models.api.ts'
 import { getTrackerRun } from '../tracker/tracker.api.ts'
-
-const python = ['python3', '/usr/bin/python3'].find(
-  (candidate) => spawnSync(candidate, ['-c', 'import torch, torchvision, numpy, PIL']).status === 0,
-)
-const path = '/api/v1/training/experiments'
-const settings = { PLATFORM_MLOPS_TRAINER_PYTHON: python ?? '/nowhere', PLATFORM_MLOPS_TRAINER_THREADS: '1' }
-const quick = 'epochs: 2\nimage_size: 16\nbatch_size: 8\n'
-const endless = 'epochs: 10000\nimage_size: 16\nbatch_size: 8\n'
+import {
+  ended,
+  endless,
+  experimentsPath,
+  follow,
+  python,
+  quick,
+  type StreamEvent,
+  startTraining,
+  stepStates,
+  trainingSettings,
+  underWay,
+} from './training.fixture.ts'
 
 let platform: TestPlatform
 let developer: TestClient
 let tenant: { id: string; code: string }
 beforeAll(async () => {
-  platform = await startTestPlatform(settings)
+  platform = await startTestPlatform(trainingSettings)
   tenant = await platform.tenant('acme')
   developer = await platform.member('acme', 'DEVELOPER')
   await insertFrozenDataset(platform.services, tenant.id, 'colours')
@@ -34,69 +38,18 @@ afterAll(async () => {
   await platform.stop()
 })
 
-async function create(name: string, hyperparameters: string, more: object = {}): Promise<string> {
-  const reply = await developer.post(path, {
-    task: 'image_classification',
-    framework: 'torchvision',
-    model: 'small_cnn',
-    dataset_id: 'colours',
-    experiment_name: name,
-    hyperparameters,
-    ...more,
-  })
-  expect(reply.status, reply.text).toBe(202)
-  return reply.body.id
-}
-
-/** The experiment once it is in one of these states, or FAILED. */
-const reached = (id: string, ...states: string[]) =>
-  eventually(async () => {
-    const { body } = await developer.get(`${path}/${id}`)
-    return ['FAILED', ...states].includes(body.state) && body
-  }, 90)
-
-const underWay = (id: string) =>
-  eventually(async () => {
-    const { body } = await developer.get(`${path}/${id}`)
-    return body.progress.epoch > 0 && body
-  }, 90)
-
-const stepStates = (experiment: { steps: { name: string; state: string }[] }) =>
-  experiment.steps.map(({ name, state }) => `${name} ${state}`)
-
-/** Reads the stream until the experiment has ended; gives the events. */
-async function follow(id: string): Promise<{ name: string; data: Record<string, never> }[]> {
-  const response = await fetch(`${platform.url}${path}/${id}/logs?tenant=acme`, {
-    headers: { authorization: `Bearer ${developer.token}` },
-  })
-  expect(response.headers.get('content-type')).toBe('text/event-stream')
-  const events: { name: string; data: Record<string, never> }[] = []
-  let rest = ''
-  for await (const text of response.body!.pipeThrough(new TextDecoderStream())) {
-    const frames = (rest + text).split('\n\n')
-    rest = frames.pop()!
-    for (const frame of frames) {
-      const [, name, data] = /event: (.*)\ndata: (.*)/.exec(frame) ?? []
-      if (name) events.push({ name, data: JSON.parse(data!) })
-    }
-    const { name, data } = events.at(-1) ?? {}
-    if (name === 'experiment' && ['SUCCEEDED', 'FAILED'].includes((data as { state?: string }).state ?? '')) break
-  }
-  return events
-}
-
 describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
   let id = ''
-  let events: Awaited<ReturnType<typeof follow>> = []
+  let events: StreamEvent[] = []
 
   test('goes through every step, and its result is measured, kept and registered', async () => {
     // Behind a first one, so that the stream is there before anything happens.
-    const first = await create('Blocker', endless)
-    id = await create('Red, green, blue', quick, { split: { seed: 3 } })
-    const following = follow(id)
-    await developer.post(`${path}/${first}/stop`)
+    const first = await startTraining(developer, 'Blocker', endless)
+    id = await startTraining(developer, 'Red, green, blue', quick, { split: { seed: 3 } })
+    const following = follow(platform.url, developer, id)
+    await developer.post(`${experimentsPath}/${first}/stop`)
     events = await following
-    const { body: experiment } = await developer.get(`${path}/${id}`)
+    const { body: experiment } = await developer.get(`${experimentsPath}/${id}`)
     expect(experiment).toMatchObject({
       state: 'SUCCEEDED',
       error: null,
@@ -108,21 +61,21 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
     expect(stepStates(experiment)).toEqual(
       ['prepare', 'stage', 'load', 'train', 'evaluate', 'export', 'verify', 'register'].map((n) => `${n} SUCCEEDED`),
     )
-    const { body: steps } = await developer.get(`${path}/${id}/steps`)
+    const { body: steps } = await developer.get(`${experimentsPath}/${id}/steps`)
     expect(steps).toEqual({ items: experiment.steps, total: 8 })
   })
 
   test('tells its stream of states, steps, progress, metrics and log lines', async () => {
-    const of = (name: string) => events.filter((event) => event.name === name).map((event) => event.data as object)
+    const of = (name: string) => events.filter((event) => event.name === name).map((event) => event.data)
     expect(events[0]).toMatchObject({ name: 'connected', data: { channel: `experiments:${id}` } })
     expect(of('experiment')).toEqual(['STAGING', 'RUNNING', 'SUCCEEDED'].map((state) => ({ id, state })))
     expect(of('step')).toContainEqual(expect.objectContaining({ name: 'train', state: 'SUCCEEDED', progress: 1 }))
     expect(of('progress').at(-1)).toEqual({ percent: 100, epoch: 2, epochs: 2 })
-    const points = of('metrics').flatMap((data) => (data as { points: { key: string; step: number }[] }).points)
+    const points = of('metrics').flatMap((data) => data.points)
     expect(points.filter(({ key }) => key === 'val/top1').map(({ step }) => step)).toEqual([1, 2])
 
-    const log = (await developer.get(`${path}/${id}/log`)).text
-    const lines = of('log') as { lines: string[]; offset: number }[]
+    const log = (await developer.get(`${experimentsPath}/${id}/log`)).text
+    const lines = of('log')
     expect(lines.flatMap((event) => event.lines).join('\n')).toBe(log.trimEnd())
     for (const event of lines) {
       const at = Buffer.from(log).subarray(event.offset).toString()
@@ -131,25 +84,27 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
   })
 
   test('200 GET …/metrics gives epochs by default and what is asked for by key', async () => {
-    const { body: all } = await developer.get(`${path}/${id}/metrics`)
+    const { body: all } = await developer.get(`${experimentsPath}/${id}/metrics`)
     expect(all.keys).toEqual(expect.arrayContaining(['train/loss', 'val/top1', 'test/top1']))
     expect(all.keys.join()).not.toContain('batch_')
     const loss = all.series.find((series: { key: string }) => series.key === 'train/loss')
     expect(loss).toMatchObject({ total: 2, downsampled: false, points: [{ step: 1 }, { step: 2 }] })
-    const { body: some } = await developer.get(`${path}/${id}/metrics?keys=train/batch_loss,unknown&max_points=9999`)
+    const { body: some } = await developer.get(
+      `${experimentsPath}/${id}/metrics?keys=train/batch_loss,unknown&max_points=9999`,
+    )
     expect(some).toMatchObject({ keys: ['train/batch_loss'], max_points: 5000 })
-    expect((await developer.get(`${path}/${id}/metrics?max_points=-1`)).status).toBe(422)
+    expect((await developer.get(`${experimentsPath}/${id}/metrics?max_points=-1`)).status).toBe(422)
   })
 
   test('200 GET …/log is a text file', async () => {
-    const reply = await developer.get(`${path}/${id}/log`)
+    const reply = await developer.get(`${experimentsPath}/${id}/log`)
     expect(reply.headers.get('content-disposition')).toContain(`attachment; filename="experiment-${id}.log"`)
     expect(reply.text.match(/^Epoch \d of 2/gm)).toEqual(['Epoch 1 of 2', 'Epoch 2 of 2'])
     expect(reply.text).toContain('Registered as Red-green-blue version 1.')
   })
 
   test('200 GET …/launch shows what ran, and not where on this machine', async () => {
-    const reply = await developer.get(`${path}/${id}/launch`)
+    const reply = await developer.get(`${experimentsPath}/${id}/launch`)
     expect(reply.body).toMatchObject({
       environment: { OMP_NUM_THREADS: '1', HOME: `$DATA_DIR/work/experiments/${id}/home` },
       pod: { name: `experiment-${id}`, threads: 1 },
@@ -161,7 +116,7 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
   })
 
   test('the tracker holds a finished run, the model its files, the dataset an ended use', async () => {
-    const { body: link } = await developer.get(`${path}/${id}/tracker`)
+    const { body: link } = await developer.get(`${experimentsPath}/${id}/tracker`)
     const ctx = { tenant, actor: { email: 'test' } as never, clock: platform.services.clock }
     await transaction(platform.services.db, { tenantId: tenant.id }, async (tx) => {
       expect(await getTrackerRun(tx, ctx, link.tracker_run_id)).toMatchObject({
@@ -201,13 +156,13 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
 
 describe.skipIf(!python)('POST /api/v1/training/experiments/{experiment_id}/stop', { timeout: 120_000 }, () => {
   test('200 and the best checkpoint so far becomes the model; 409 for a second stop', async () => {
-    const id = await create('Stopped', endless)
-    await underWay(id)
-    const reply = await developer.post(`${path}/${id}/stop`)
+    const id = await startTraining(developer, 'Stopped', endless)
+    await underWay(developer, id)
+    const reply = await developer.post(`${experimentsPath}/${id}/stop`)
     expect(reply.body).toMatchObject({ state: 'STOPPING', stop_requested_at: expect.any(String) })
-    const again = await developer.post(`${path}/${id}/stop`)
+    const again = await developer.post(`${experimentsPath}/${id}/stop`)
     expect(again).toMatchObject({ status: 409, body: { detail: { state: expect.stringMatching(/STOP/) } } })
-    const experiment = await reached(id, 'STOPPED')
+    const experiment = await ended(developer, id)
     expect(experiment).toMatchObject({
       state: 'STOPPED',
       error: null,
@@ -217,23 +172,23 @@ describe.skipIf(!python)('POST /api/v1/training/experiments/{experiment_id}/stop
   })
 
   test('200 ends one that waits, without a model', async () => {
-    const running = await create('In front', endless)
-    const waiting = await create('Waiting', quick)
-    expect((await developer.get(`${path}/${waiting}`)).body.state).toBe('PENDING')
-    await developer.post(`${path}/${waiting}/stop`)
-    await developer.post(`${path}/${running}/stop`)
-    const experiment = await reached(waiting, 'STOPPED')
+    const running = await startTraining(developer, 'In front', endless)
+    const waiting = await startTraining(developer, 'Waiting', quick)
+    expect((await developer.get(`${experimentsPath}/${waiting}`)).body.state).toBe('PENDING')
+    await developer.post(`${experimentsPath}/${waiting}/stop`)
+    await developer.post(`${experimentsPath}/${running}/stop`)
+    const experiment = await ended(developer, waiting)
     expect(experiment).toMatchObject({ state: 'STOPPED', model_version: null, error: null })
     expect(new Set(experiment.steps.map(({ state }: { state: string }) => state))).not.toContain('PENDING')
-    await reached(running, 'STOPPED')
+    await ended(developer, running)
   })
 })
 
 describe.skipIf(!python)('POST /api/v1/training/admin/experiments/{experiment_id}/kill', { timeout: 120_000 }, () => {
   test('200 ends the job at once with nothing registered, and again changes nothing', async () => {
     const kill = '/api/v1/training/admin/experiments'
-    const id = await create('Killed', endless)
-    await underWay(id)
+    const id = await startTraining(developer, 'Killed', endless)
+    await underWay(developer, id)
     const { body: runtime } = await platform.admin.get('/api/v1/training/admin/runtime')
     expect(runtime).toMatchObject({ slots: 1, threads: 1, running: [{ experiment_id: id, tenant: 'acme' }] })
     const { pid } = runtime.running[0].job
@@ -241,74 +196,10 @@ describe.skipIf(!python)('POST /api/v1/training/admin/experiments/{experiment_id
 
     expect((await developer.post(`${kill}/${id}/kill`)).status).toBe(403)
     expect((await platform.admin.post(`${kill}/${id}/kill`)).status).toBe(200)
-    const experiment = await reached(id, 'KILLED')
+    const experiment = await ended(developer, id)
     expect(experiment).toMatchObject({ state: 'KILLED', model_version: null })
     await eventually(async () => !existsSync(`/proc/${pid}`))
     expect((await platform.admin.post(`${kill}/${id}/kill`)).body).toEqual({ id, state: 'KILLED' })
     expect((await platform.admin.post(`${kill}/00000000-0000-7000-8000-000000000000/kill`)).status).toBe(404)
-  })
-})
-
-describe.skipIf(!python)('a training that fails', { timeout: 120_000 }, () => {
-  test('says at which step, why, and what to do', async () => {
-    const id = await create('Out of range', 'learning_rate: 50\n')
-    const experiment = await reached(id)
-    expect(experiment).toMatchObject({ state: 'FAILED', model_version: null })
-    expect(experiment.error).toMatchObject({
-      reason: 'trainer',
-      message: expect.stringContaining('hyperparameters.learning_rate must lie between'),
-      remedy: expect.stringContaining('hyperparameters.learning_rate'),
-      exit_code: 1,
-    })
-    expect(experiment.error.log_tail.join('\n')).toContain('learning_rate')
-    expect(stepStates(experiment)).toContain('load FAILED')
-    expect(stepStates(experiment)).toContain('register SKIPPED')
-  })
-
-  test('names the memory limit that it went over', async () => {
-    const small = await startTestPlatform({ ...settings, PLATFORM_MLOPS_TRAINING_MEMORY_BYTES: '60000000' })
-    try {
-      const { id: tenantId } = await small.services.db.pool
-        .query("select id from tenants where code = 'default'")
-        .then(({ rows }) => rows[0])
-      await insertFrozenDataset(small.services, tenantId, 'colours')
-      const reply = await small.admin.post(path, {
-        task: 'image_classification',
-        framework: 'torchvision',
-        model: 'small_cnn',
-        dataset_id: 'colours',
-        experiment_name: 'Too large',
-      })
-      const failed = await eventually(async () => {
-        const { body } = await small.admin.get(`${path}/${reply.body.id}`)
-        return body.state === 'FAILED' && body
-      }, 60)
-      expect(failed.error).toMatchObject({ reason: 'memory', message: expect.stringContaining('60000000 bytes') })
-    } finally {
-      await small.stop()
-    }
-  })
-})
-
-describe.skipIf(!python)('DELETE /api/v1/training/experiments/{experiment_id}', { timeout: 120_000 }, () => {
-  test('409 while it runs; 200 afterwards removes record, log, tracker run and work folder', async () => {
-    const split = { mode: 'ratio', train: 0.5, val: 0.25, test: 0.25 }
-    const id = await create('To be deleted', endless, { register_model: false, cache_dataset: false, split })
-    await underWay(id)
-    const log = (await developer.get(`${path}/${id}/log`)).text
-    expect(log).toMatch(/images: (?=.*30 train)(?=.*15 val)(?=.*15 test)/)
-    const early = await developer.delete(`${path}/${id}`)
-    expect(early).toMatchObject({ status: 409, body: { detail: { state: 'RUNNING' } } })
-    await developer.post(`${path}/${id}/stop`)
-    expect(await reached(id, 'STOPPED')).toMatchObject({ state: 'STOPPED', model_version: null })
-
-    const folder = join(platform.dataDir, 'work/experiments', id)
-    expect(existsSync(folder)).toBe(true)
-    expect((await developer.delete(`${path}/${id}`)).body).toEqual({ id, deleted: true })
-    expect(existsSync(folder)).toBe(false)
-    for (const rest of ['', '/log', '/steps', '/metrics']) {
-      expect((await developer.get(`${path}/${id}${rest}`)).status).toBe(404)
-    }
-    expect((await developer.delete(`${path}/${id}`)).status).toBe(404)
   })
 })

@@ -1,0 +1,101 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
+import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
+import {
+  ended,
+  endless,
+  experimentsPath,
+  python,
+  startTraining,
+  stepStates,
+  trainingSettings,
+  underWay,
+} from './training.fixture.ts'
+
+let platform: TestPlatform
+let developer: TestClient
+let tenant: { id: string; code: string }
+beforeAll(async () => {
+  platform = await startTestPlatform(trainingSettings)
+  tenant = await platform.tenant('acme')
+  developer = await platform.member('acme', 'DEVELOPER')
+  await insertFrozenDataset(platform.services, tenant.id, 'colours')
+})
+afterAll(async () => {
+  if (!platform) return
+  const { compute } = platform.services.adapters
+  // Only a test that failed leaves a training.
+  for (const { handle } of await compute.list()) await compute.kill(handle)
+  await platform.stop()
+})
+
+describe.skipIf(!python)('a training that fails', { timeout: 120_000 }, () => {
+  test('says at which step, why, and what to do', async () => {
+    const id = await startTraining(developer, 'Out of range', 'learning_rate: 50\n')
+    const experiment = await ended(developer, id)
+    expect(experiment).toMatchObject({ state: 'FAILED', model_version: null })
+    expect(experiment.error).toMatchObject({
+      step: 'load',
+      reason: 'trainer',
+      message: expect.stringContaining('hyperparameters.learning_rate must lie between'),
+      remedy: expect.stringContaining('hyperparameters.learning_rate'),
+      exit_code: 1,
+    })
+    expect(experiment.error.log_tail.join('\n')).toContain('learning_rate')
+    expect(stepStates(experiment)).toContain('load FAILED')
+    expect(stepStates(experiment)).toContain('register SKIPPED')
+  })
+
+  test('names the memory limit that it went over', async () => {
+    const small = await startTestPlatform({ ...trainingSettings, PLATFORM_MLOPS_TRAINING_MEMORY_BYTES: '60000000' })
+    try {
+      const { id: tenantId } = await small.services.db.pool
+        .query("select id from tenants where code = 'default'")
+        .then(({ rows }) => rows[0])
+      await insertFrozenDataset(small.services, tenantId, 'colours')
+      const reply = await small.admin.post(experimentsPath, {
+        task: 'image_classification',
+        framework: 'torchvision',
+        model: 'small_cnn',
+        dataset_id: 'colours',
+        experiment_name: 'Too large',
+      })
+      const failed = await eventually(async () => {
+        const { body } = await small.admin.get(`${experimentsPath}/${reply.body.id}`)
+        return body.state === 'FAILED' && body
+      }, 60)
+      expect(failed.error).toMatchObject({ reason: 'memory', message: expect.stringContaining('60000000 bytes') })
+    } finally {
+      await small.stop()
+    }
+  })
+})
+
+describe.skipIf(!python)('DELETE /api/v1/training/experiments/{experiment_id}', { timeout: 120_000 }, () => {
+  test('409 while it runs; 200 afterwards removes record, log, tracker run and work folder', async () => {
+    const split = { mode: 'ratio', train: 0.5, val: 0.25, test: 0.25 }
+    const id = await startTraining(developer, 'To be deleted', endless, {
+      register_model: false,
+      cache_dataset: false,
+      split,
+    })
+    await underWay(developer, id)
+    const log = (await developer.get(`${experimentsPath}/${id}/log`)).text
+    expect(log).toMatch(/images: (?=.*30 train)(?=.*15 val)(?=.*15 test)/)
+    const early = await developer.delete(`${experimentsPath}/${id}`)
+    expect(early).toMatchObject({ status: 409, body: { detail: { state: 'RUNNING' } } })
+    await developer.post(`${experimentsPath}/${id}/stop`)
+    expect(await ended(developer, id)).toMatchObject({ state: 'STOPPED', model_version: null })
+
+    const folder = join(platform.dataDir, 'work/experiments', id)
+    expect(existsSync(folder)).toBe(true)
+    expect((await developer.delete(`${experimentsPath}/${id}`)).body).toEqual({ id, deleted: true })
+    expect(existsSync(folder)).toBe(false)
+    for (const rest of ['', '/log', '/steps', '/metrics']) {
+      expect((await developer.get(`${experimentsPath}/${id}${rest}`)).status).toBe(404)
+    }
+    expect((await developer.delete(`${experimentsPath}/${id}`)).status).toBe(404)
+  })
+})
