@@ -45,9 +45,10 @@ async function create(ctx: TenantCtx, fields: Fields) {
   const tags = tagsOf(messages(fields, 'tags'), 'model')
   audited(ctx, name, { source })
   return transaction(ctx, async (tx) => {
-    if (loggedModelId) await loadLoggedModel(tx, ctx, loggedModelId)
-    // A run of another server is only a name.
-    const run = runId && isRunId(runId) ? await loadRun(tx, ctx, runId) : null
+    const logged = loggedModelId ? await loadLoggedModel(tx, ctx, loggedModelId) : null
+    // Clients of MLflow 3 name the model alone; the run it came from is known. A run of another server is only a name.
+    const origin = runId ?? logged?.sourceRunId ?? ''
+    const run = isRunId(origin) ? await loadRun(tx, ctx, origin) : null
     const version = {
       source,
       runId: run?.runId ?? null,

@@ -10,7 +10,7 @@ export const versionView = (version: RegistryVersion) => ({
   current_stage: version.stage,
   description: version.description,
   source: version.source ?? version.filesUri,
-  run_id: version.runId ?? '',
+  ...(version.runId === null ? {} : { run_id: version.runId }),
   run_link: version.runLink,
   status: 'READY',
   tags: tagList(version.tags),
