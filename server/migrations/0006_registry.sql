@@ -183,3 +183,38 @@ call enable_tenant_isolation('registry_imports');
 create index registry_imports_by_creation on registry_imports (tenant_id, created_at desc, id);
 create index registry_imports_idle on registry_imports (touched_at) where status = 'UPLOADING';
 create index registry_imports_by_run on registry_imports (run_id) where run_id is not null;
+
+-- What pulls ask for all the time, in one round trip: the scope is set where it is used, and ends with the statement.
+create function registry_find_manifest(for_tenant uuid, repository text, tag text, manifest text)
+  returns table (repository_id uuid, digest text, content_digest text, media_type text, size bigint)
+  language plpgsql as $$
+begin
+  perform set_config('app.tenant_id', for_tenant::text, true);
+  if tag is null then
+    return query
+      select m.repository_id, m.digest, m.content_digest, m.media_type, m.size
+      from registry_repositories r join registry_manifests m on m.repository_id = r.id
+      where r.name = repository and m.digest = manifest;
+  else
+    return query
+      select m.repository_id, m.digest, m.content_digest, m.media_type, m.size
+      from registry_repositories r
+      join registry_tags t on t.repository_id = r.id
+      join registry_manifests m on m.repository_id = t.repository_id and m.digest = t.digest
+      where r.name = repository and t.name = tag;
+  end if;
+end $$;
+
+-- Null for a repository that was never pushed to; `most` null for all tags.
+create function registry_list_tags(for_tenant uuid, repository text, after_name text, most integer)
+  returns text[] language plpgsql as $$
+begin
+  perform set_config('app.tenant_id', for_tenant::text, true);
+  return (
+    select coalesce(
+      (select array_agg(page.name order by page.name) from
+        (select t.name from registry_tags t where t.repository_id = r.id and t.name > after_name
+         order by t.name limit most) page),
+      '{}')
+    from registry_repositories r where r.name = repository and r.pushed_at is not null);
+end $$;

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { Database } from '../../platform/db/database.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import type { Manifest } from './oci/oci-manifests.ts'
 import type { RepositoryRow } from './repositories.store.ts'
@@ -58,8 +59,27 @@ export async function findManifest(tx: Tx, repositoryId: string, digest: string)
     .executeTakeFirst()
 }
 
-/** A manifest by tag or digest of a repository given by its whole name, in one look. */
-export async function findManifestByName(tx: Tx, name: string, reference: { tag: string } | { digest: string }) {
+/** A manifest of the tenant's repository of that name, by tag or digest: what every pull begins with, in one statement. */
+export async function pullManifest(
+  db: Pick<Database, 'kysely'>,
+  tenantId: string,
+  name: string,
+  reference: { tag: string } | { digest: string },
+): Promise<PulledManifest | undefined> {
+  const [tag, digest] = 'tag' in reference ? [reference.tag, null] : [null, reference.digest]
+  const result = await sql<PulledManifest>`
+    select * from registry_find_manifest(${tenantId}, ${name}, ${tag}, ${digest})`.execute(db.kysely)
+  return result.rows[0]
+}
+
+export type PulledManifest = StoredManifest & { repositoryId: string }
+
+/** The same within a transaction, for repositories of the reserved namespace. */
+export async function findManifestByName(
+  tx: Tx,
+  name: string,
+  reference: { tag: string } | { digest: string },
+): Promise<PulledManifest | undefined> {
   const manifests = tx
     .selectFrom('registryRepositories as r')
     .innerJoin('registryManifests as m', 'm.repositoryId', 'r.id')
@@ -80,7 +100,7 @@ export async function findManifestInTenant(
   tx: Tx,
   tenantId: string,
   digest: string,
-): Promise<(StoredManifest & { repositoryId: string }) | undefined> {
+): Promise<PulledManifest | undefined> {
   return tx
     .selectFrom('registryManifests as m')
     .select(columns)

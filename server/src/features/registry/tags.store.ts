@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { Database } from '../../platform/db/database.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import type { RepositoryRow } from './repositories.store.ts'
 
@@ -27,20 +28,34 @@ export async function deleteTag(tx: Tx, repositoryId: string, name: string): Pro
   await tx.deleteFrom('registryTags').where('repositoryId', '=', repositoryId).where('name', '=', name).execute()
 }
 
-/** Names from `after` (exclusive) on, in the order of bytes; all of them when `limit` is null. @source contract B9.13 */
+/**
+ * Names from `after` (exclusive) on, in the order of bytes, in one statement; all of them when `limit` is null.
+ * Null when the tenant has no such repository. @source contract B9.13
+ */
 export async function listTagNames(
+  db: Pick<Database, 'kysely'>,
+  tenantId: string,
+  name: string,
+  page: { after: string; limit: number | null },
+): Promise<string[] | null> {
+  const result = await sql<{ names: string[] | null }>`
+    select registry_list_tags(${tenantId}, ${name}, ${page.after}, ${page.limit}) as names`.execute(db.kysely)
+  return result.rows[0]!.names
+}
+
+/** The same within a transaction, for repositories of the reserved namespace. */
+export async function listTagNamesOf(
   tx: Tx,
   repositoryId: string,
-  after: string,
-  limit: number | null,
+  page: { after: string; limit: number | null },
 ): Promise<string[]> {
   let query = tx
     .selectFrom('registryTags')
     .select('name')
     .where('repositoryId', '=', repositoryId)
-    .where('name', '>', after)
+    .where('name', '>', page.after)
     .orderBy('name')
-  if (limit !== null) query = query.limit(limit)
+  if (page.limit !== null) query = query.limit(page.limit)
   return (await query.execute()).map((row) => row.name)
 }
 

@@ -1,7 +1,7 @@
 import { Answer } from '../../../platform/http/answer.ts'
 import { listReferrers } from '../manifests.store.ts'
 import { findRepository, listRepositoryNames } from '../repositories.store.ts'
-import { listTagNames } from '../tags.store.ts'
+import { listTagNames, listTagNamesOf } from '../tags.store.ts'
 import type { OciCall } from './oci-call.ts'
 import { ociError } from './oci-errors.ts'
 
@@ -34,14 +34,19 @@ export async function answerCatalog(call: OciCall): Promise<Answer> {
 
 export async function answerTags(call: OciCall, name: string): Promise<Answer> {
   const n = pageSize(call.query)
-  const last = call.query.get('last') ?? ''
-  const tags = await call.look(async (tx) => {
-    const repository = await findRepository(tx, name)
-    if (!repository?.pushedAt) throw ociError('NAME_UNKNOWN', { detail: { name } })
-    return listTagNames(tx, repository.id, last, n === null ? null : n + 1)
-  })
+  const tags = await readTags(call, name, { after: call.query.get('last') ?? '', limit: n === null ? null : n + 1 })
+  if (!tags) throw ociError('NAME_UNKNOWN', { detail: { name } })
   if (n === null) return json({ name, tags })
   return json({ name, tags: tags.slice(0, n) }, nextPage(`/v2/${name}/tags/list`, n, tags))
+}
+
+/** Null for an unknown repository. */
+function readTags(call: OciCall, name: string, page: { after: string; limit: number | null }) {
+  if (!call.shared) return listTagNames(call.ctx.db, call.ctx.tenant.id, name, page)
+  return call.look(async (tx) => {
+    const repository = await findRepository(tx, name)
+    return repository?.pushedAt ? listTagNamesOf(tx, repository.id, page) : null
+  })
 }
 
 /** An index of the manifests about `subject`, empty when there are none. @source contract B9.14 */

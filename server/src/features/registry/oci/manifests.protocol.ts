@@ -6,7 +6,7 @@ import { matchesEtag } from '../../../platform/http/content.ts'
 import { transaction } from '../../../platform/transaction.ts'
 import { noteContents } from '../blobs.store.ts'
 import { recordManifest, requireUnheld } from '../manifests.service.ts'
-import { deleteManifest, findManifestByName } from '../manifests.store.ts'
+import { deleteManifest, findManifestByName, pullManifest } from '../manifests.store.ts'
 import { ensureRepository, lockRepository } from '../repositories.store.ts'
 import { deleteTag, lockTag } from '../tags.store.ts'
 import type { OciCall } from './oci-call.ts'
@@ -25,7 +25,10 @@ export function answerManifest(call: OciCall, route: ManifestRoute): Promise<Ans
 
 /** The stored bytes under the stored type, whatever `Accept` says. @source contract B9.6 */
 async function getManifest(call: OciCall, { method, name, reference }: ManifestRoute): Promise<Answer> {
-  const manifest = await call.look((tx) => findManifestByName(tx, name, reference))
+  const { ctx, shared } = call
+  const manifest = shared
+    ? await call.look((tx) => findManifestByName(tx, name, reference))
+    : await pullManifest(ctx.db, ctx.tenant.id, name, reference)
   if (!manifest) throw ociError('MANIFEST_UNKNOWN', { detail: { name, ...reference } })
   const etag = `"${manifest.digest}"`
   const headers = {

@@ -17,6 +17,8 @@ export interface OciCall {
   request: FastifyRequest
   query: URLSearchParams
   ctx: TenantCtx
+  /** The repository lies in the reserved namespace. */
+  shared: boolean
   /** Looks at what the request may see: its tenant, or a shared repository. */
   look<T>(work: (tx: Tx) => Promise<T>): Promise<T>
 }
@@ -39,6 +41,7 @@ export async function authenticate(registry: OciRegistry, request: FastifyReques
     registry,
     request,
     ctx,
+    shared: false,
     query: new URLSearchParams(queryAt < 0 ? '' : request.url.slice(queryAt + 1)),
     look: (work) => scoped(ctx.db, ctx.scope, work),
   }
@@ -79,7 +82,7 @@ export async function authorize(call: OciCall, route: OciRoute): Promise<OciCall
   const permitted = ctx.permissions.has(neededPermission[right])
   if (own && permitted) return { ...call, ctx }
   if (permitted && right === 'pull' && (await isShared(call, name))) {
-    return { ...call, look: (work) => scoped(ctx.db, 'system', work) }
+    return { ...call, shared: true, look: (work) => scoped(ctx.db, 'system', work) }
   }
   if (audit) await auditDenial(ctx, call.request)
   throw ociError('DENIED')
