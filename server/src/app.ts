@@ -1,3 +1,4 @@
+import { smtpMail } from './adapters/mail/smtp.driver.ts'
 import { auditFeature } from './features/audit/audit.feature.ts'
 import { catalogFeature } from './features/catalog/catalog.feature.ts'
 import { datasetsFeature } from './features/datasets/datasets.feature.ts'
@@ -11,9 +12,9 @@ import { notificationsFeature } from './features/notifications/notifications.fea
 import { registryFeature } from './features/registry/registry.feature.ts'
 import { servingFeature } from './features/serving/serving.feature.ts'
 import { systemFeature } from './features/system/system.feature.ts'
-import { trackerFeature } from './features/tracker/tracker.feature.ts'
 import { toggled } from './features/tenants/tenant-features.ts'
 import { tenantsFeature } from './features/tenants/tenants.feature.ts'
+import { trackerFeature } from './features/tracker/tracker.feature.ts'
 import type { Config } from './platform/config.ts'
 import type { Feature } from './platform/feature.ts'
 import type { Operation } from './platform/http/operation.ts'
@@ -27,12 +28,13 @@ export interface AppParts {
 
 /** The whole product on one screen, in the order of the documentation. */
 export function createFeatures({ config, signer, metrics }: AppParts): Feature[] {
+  const mail = config.smtpUrl ? smtpMail({ url: config.smtpUrl, from: config.mailFrom }) : null
   const features: Feature[] = [
     identityFeature(signer),
     tenantsFeature(() => features),
     membersFeature,
     auditFeature,
-    notificationsFeature(() => features),
+    notificationsFeature(() => features, mail),
     datasetsFeature,
     catalogFeature,
     experimentsFeature(config),

@@ -100,6 +100,13 @@ export const settings = {
   logLevel: text('LOG_LEVEL', 'info', 'Least severe level that is logged.', {
     choices: ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
   }),
+  smtpUrl: text('SMTP_URL', null, 'Mail server for notifications: smtp://user:password@host:587 or smtps://…', {
+    pattern: /^smtps?:\/\/[^\s/]+/,
+    expected: 'must begin with smtp:// or smtps:// and name a host',
+    secret: true,
+    shown: 'no e-mail',
+  }),
+  mailFrom: text('MAIL_FROM', 'Model Operations Platform <platform@localhost>', 'Sender of the e-mails.'),
   maxUploadBytes: integer(
     'MAX_UPLOAD_BYTES',
     1_099_511_627_776,
