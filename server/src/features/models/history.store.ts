@@ -15,6 +15,18 @@ export interface StageChange {
   promotionId: string | null
 }
 
+const columns = [
+  'modelId',
+  'modelName',
+  'version',
+  'fromStage',
+  'toStage',
+  'at',
+  'actor',
+  'reason',
+  'promotionId',
+] as const
+
 export async function insertStageChange(tx: Tx, tenantId: string, change: StageChange): Promise<void> {
   await tx
     .insertInto('modelStageHistory')
@@ -31,13 +43,32 @@ export async function findStageChanges(
 ): Promise<StageChange[]> {
   return tx
     .selectFrom('modelStageHistory')
-    .select(['modelId', 'modelName', 'version', 'fromStage', 'toStage', 'at', 'actor', 'reason', 'promotionId'])
+    .select(columns)
     .where('tenantId', '=', tenantId)
     .where('modelId', '=', modelId)
     .where('version', '=', version)
     .orderBy('at')
     .orderBy('id')
     .execute()
+}
+
+/** Stage changes of all versions of a model, newest first; with `stage` those that led there. */
+export async function listStageChanges(
+  tx: Tx,
+  tenantId: string,
+  { modelId, stage, page, page_size }: { modelId: string; stage?: string; page: number; page_size: number },
+): Promise<{ items: StageChange[]; total: number }> {
+  let query = tx.selectFrom('modelStageHistory').where('tenantId', '=', tenantId).where('modelId', '=', modelId)
+  if (stage) query = query.where('toStage', '=', stage)
+  const items = await query
+    .select(columns)
+    .orderBy('at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(page_size)
+    .offset((page - 1) * page_size)
+    .execute()
+  const { total } = await query.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
+  return { items, total }
 }
 
 /** Versions of a model that were in a stage at a time, the latest to get there first. */
@@ -50,7 +81,7 @@ export async function findVersionsAt(
     .selectFrom((eb) =>
       eb
         .selectFrom('modelStageHistory')
-        .select(['modelId', 'modelName', 'version', 'fromStage', 'toStage', 'at', 'actor', 'reason', 'promotionId'])
+        .select(columns)
         .distinctOn('version')
         .where('tenantId', '=', tenantId)
         .where('modelId', '=', modelId)

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { transaction } from '../../platform/db/transaction.ts'
+import { createTrackerRun, putRunArtifacts } from '../tracker/tracker.api.ts'
 import { type NewModelVersion, registerModelVersion } from './models.api.ts'
 
 let platform: TestPlatform
@@ -160,6 +161,55 @@ describe('GET /api/v1/models/{name}/versions/{version}', () => {
   })
 })
 
+describe('GET /api/v1/models/{name}/compare', () => {
+  test('200 shows two versions side by side, per class as their runs were evaluated', async () => {
+    const runs = [await trackedRun('0.1', 0.5), await trackedRun('0.2', 0.75)]
+    await register({ 'model.onnx': 'weights' }, { runId: runs[0]!, metrics: { top1: 0.5 }, classes: ['daisy', 'rose'] })
+    await register(
+      { 'model.onnx': 'weights!' },
+      { runId: runs[1]!, metrics: { top1: 0.75 }, classes: ['daisy', 'tulip'] },
+    )
+    const { body } = await viewer.get(`/api/v1/models/${name}/compare?from=1&to=2`)
+    expect(body.params).toEqual([{ key: 'lr', from: '0.1', to: '0.2', changed: true }])
+    expect(body.metrics).toEqual([{ key: 'top1', from: 0.5, to: 0.75, change: 0.25 }])
+    expect(body.per_class).toEqual([
+      {
+        class: 'daisy',
+        from: { precision: 0.5, recall: 0.5, f1: 0.5, support: 4 },
+        to: { precision: 0.75, recall: 0.75, f1: 0.75, support: 4 },
+      },
+    ])
+    expect(body).toMatchObject({
+      classes_added: ['tulip'],
+      classes_removed: ['rose'],
+      same_dataset: true,
+      same_signature: true,
+      from: { size_bytes: 7 },
+      to: { size_bytes: 8 },
+    })
+  })
+
+  test('422 without both versions, 404 for one that is not there or of another tenant', async () => {
+    await register()
+    expect((await viewer.get(`/api/v1/models/${name}/compare?from=1`)).status).toBe(422)
+    expect((await viewer.get(`/api/v1/models/${name}/compare?from=1&to=2`)).status).toBe(404)
+    expect((await stranger.get(`/api/v1/models/${name}/compare?from=1&to=1`)).status).toBe(404)
+  })
+})
+
+describe('GET /api/v1/models/{name}/performance and /distribution', () => {
+  test('200 with nothing to show and the reason; 422 for a range that is none; 404 for another tenant', async () => {
+    await register()
+    const performance = await viewer.get(`/api/v1/models/${name}/performance?range=1d`)
+    expect(performance.body).toEqual({ name, range_ms: 86_400_000, series: [], reason: 'no_ground_truth' })
+    const distribution = await viewer.get(`/api/v1/models/${name}/distribution?baseline=training`)
+    expect(distribution.body).toMatchObject({ baseline: 'training', bins: [], psi: null, reason: 'no_prediction_data' })
+    expect((await viewer.get(`/api/v1/models/${name}/performance?range=long`)).status).toBe(422)
+    for (const what of ['performance', 'distribution'])
+      expect((await stranger.get(`/api/v1/models/${name}/${what}`)).status).toBe(404)
+  })
+})
+
 describe('GET /api/v1/models/{name}/{version}/download', () => {
   const path = () => `/api/v1/models/${name}/1/download`
 
@@ -258,6 +308,28 @@ describe('DELETE /api/v1/models/{name}', () => {
     expect((await viewer.get(`/api/v1/models/${name}/versions`)).status).toBe(404)
   })
 })
+
+/** A run with a parameter and the report that an evaluation leaves. */
+async function trackedRun(lr: string, figure: number): Promise<string> {
+  const { services } = platform
+  const row = { class: 'daisy', precision: figure, recall: figure, f1: figure, support: 4, predicted: 4 }
+  const report = JSON.stringify({ per_class: [row] })
+  const blob = await services.blobs.put(Readable.from([Buffer.from(report)]))
+  const actor = {
+    userId: developer.userId,
+    email: developer.email,
+    fullName: null,
+    isSuperuser: false,
+    sessionId: null,
+  }
+  const ctx = { tenant, actor, clock: services.clock }
+  return transaction(services.db, { tenantId: tenant.id }, async (tx) => {
+    const run = { experimentName: 'compared', runName: 'r', tags: {}, params: { lr } }
+    const { runId } = await createTrackerRun(tx, ctx, run)
+    await putRunArtifacts(tx, ctx, runId, [{ path: 'evaluation.json', ...blob }])
+    return runId
+  })
+}
 
 /** What an endpoint does: a foreign key that restricts. */
 async function standOn(modelId: string): Promise<void> {

@@ -53,7 +53,7 @@ export const ModelSummary = named('ModelSummary', {
   none: count('Versions in no stage.'),
 })
 
-const DatasetRef = named('ModelDataset', {
+export const DatasetRef = named('ModelDataset', {
   id: text('Dataset.'),
   name: text('Its name when the model was trained.'),
   digest: text('Digest of its frozen content.'),

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { transaction } from '../../platform/db/transaction.ts'
-import { findVersionsAt } from './history.store.ts'
 import { registerModelVersion } from './models.api.ts'
 
 let platform: TestPlatform
@@ -11,7 +10,6 @@ let requester: TestClient
 let approver: TestClient
 let stranger: TestClient
 let name: string
-let modelId: string
 let count = 0
 beforeAll(async () => {
   platform = await startTestPlatform()
@@ -25,16 +23,16 @@ beforeAll(async () => {
 afterAll(() => platform?.stop())
 beforeEach(async () => {
   name = `Model-${count++}`
-  for (const top1 of [0.8, 0.9, 0.7]) modelId = await register(top1)
+  for (const top1 of [0.8, 0.9, 0.7]) await register(top1)
 })
 
 const work = <T>(change: Parameters<typeof transaction<T>>[2]) =>
   transaction(platform.services.db, { tenantId: tenant.id }, change)
 
-async function register(top1: number): Promise<string> {
+async function register(top1: number): Promise<void> {
   const { services } = platform
   const actor = { userId: viewer.userId, email: viewer.email, fullName: null, isSuperuser: false, sessionId: null }
-  const made = await work((tx) =>
+  await work((tx) =>
     registerModelVersion(
       tx,
       { tenant, actor, clock: services.clock },
@@ -54,7 +52,6 @@ async function register(top1: number): Promise<string> {
       },
     ),
   )
-  return made.modelId
 }
 
 const request = (to: string, client = requester) =>
@@ -188,8 +185,8 @@ describe('POST /api/v1/promotions/{promotion_id}:rollback', () => {
       rollback_reason: 'it failed',
     })
     expect(await stages()).toEqual(['Production', 'Archived', 'None'])
-    const then = await work((tx) => findVersionsAt(tx, tenant.id, { modelId, stage: 'Production', at: between }))
-    expect(then.map((change) => change.version)).toEqual([1])
+    const then = await viewer.get(`/api/v1/models/${name}/history?at=${between.toISOString()}`)
+    expect(then.body.items).toMatchObject([{ version: '1', to_stage: 'Production', actor: approver.email }])
     expect((await decide(id, 'rollback', { reason: 'again' })).status).toBe(409)
   })
 
@@ -222,6 +219,20 @@ describe('GET /api/v1/promotions/{promotion_id}', () => {
     const { id } = (await request('2')).body
     expect((await viewer.get(`/api/v1/promotions/${id}`)).body).toMatchObject({ id, rollback_conditions: 'top1 < 0.7' })
     expect((await stranger.get(`/api/v1/promotions/${id}`)).status).toBe(404)
+  })
+})
+
+describe('GET /api/v1/models/{name}/history', () => {
+  test('200 tells every change newest first, also of versions deleted since; 422 and 404', async () => {
+    await promoted('2')
+    await requester.delete(`/api/v1/models/${name}/3`)
+    const { body } = await viewer.get(`/api/v1/models/${name}/history`)
+    expect(body.items[0]).toMatchObject({ version: '3', from_stage: 'None', to_stage: 'Deleted' })
+    expect(body.items[1]).toMatchObject({ version: '2', to_stage: 'Production', reason: 'better' })
+    expect(body.total).toBe(5)
+    expect((await viewer.get(`/api/v1/models/${name}/history?stage=Production`)).body.total).toBe(1)
+    expect((await viewer.get(`/api/v1/models/${name}/history?at=now`)).status).toBe(422)
+    expect((await stranger.get(`/api/v1/models/${name}/history`)).status).toBe(404)
   })
 })
 

@@ -1,8 +1,15 @@
+import { text } from 'node:stream/consumers'
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict, notFound } from '../../platform/errors.ts'
 import { runArtifactFolder } from './artifact-addresses.api.ts'
-import { type ArtifactFile, deleteArtifacts, findArtifactsBelow, upsertArtifacts } from './artifacts.store.ts'
+import {
+  type ArtifactFile,
+  deleteArtifacts,
+  findArtifact,
+  findArtifactsBelow,
+  upsertArtifacts,
+} from './artifacts.store.ts'
 import type { SeriesPoint } from './downsampling.ts'
 import { findExperiment, findExperimentByName, insertExperiment } from './experiments.store.ts'
 import { curveOf, findSeries, insertMetrics, type MetricPoint, type SeriesCandidates } from './metrics.store.ts'
@@ -118,6 +125,22 @@ export async function findTrackerRunSummary(tx: Tx, ctx: TrackerCtx, runId: stri
   const experiment = await findExperiment(tx, ctx.tenant.id, run.experimentId)
   const data = await findRunData(tx, ctx.tenant.id, [runId])
   return { run, experimentName: experiment?.name ?? '', ...data.get(runId)! }
+}
+
+const longestReportBytes = 4 << 20
+
+/** Text of a small file of a run, or null when there is none of that path; `path` is relative to the run. */
+export async function readRunArtifact(
+  tx: Tx,
+  ctx: TrackerCtx & Pick<TenantCtx, 'blobs'>,
+  runId: string,
+  path: string,
+): Promise<string | null> {
+  const run = await findRun(tx, ctx.tenant.id, runId)
+  const place = run && `${runArtifactFolder(run.experimentId, runId)}/${path}`
+  const file = place && (await findArtifact(tx, ctx.tenant.id, place))
+  if (!file || file.size > longestReportBytes) return null
+  return text(await ctx.blobs.open(file.digest))
 }
 
 /** Files below a folder of the tenant's artifact root; the paths are relative to that folder. */
