@@ -11,6 +11,7 @@ import { modelsFeature } from './features/models/models.feature.ts'
 import { notificationsFeature } from './features/notifications/notifications.feature.ts'
 import { registryFeature } from './features/registry/registry.feature.ts'
 import { servingFeature } from './features/serving/serving.feature.ts'
+import { healthFeature } from './features/system/health.feature.ts'
 import { systemFeature } from './features/system/system.feature.ts'
 import { toggled } from './features/tenants/tenant-features.ts'
 import { tenantsFeature } from './features/tenants/tenants.feature.ts'
@@ -43,6 +44,7 @@ export function createFeatures({ config, signer, metrics }: AppParts): Feature[]
     imagesFeature,
     servingFeature(),
     registryFeature,
+    healthFeature(() => features),
     // The last one describes all the others.
     systemFeature(() => operationsOf(features), metrics),
   ]
