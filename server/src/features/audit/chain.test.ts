@@ -57,7 +57,28 @@ describe('sealing', () => {
     expect((await sealAudit(ctx)).sealed).toBe(0)
     await write(3)
     const { head } = await sealAudit(ctx)
-    expect(await verifyAudit(ctx)).toEqual({ checked: 10, erased: 0, unsealed: 0, lastSeq: 10, head, faults: [] })
+    expect(await verifyAudit(ctx)).toEqual({
+      checked: 10,
+      erased: 0,
+      unsealed: 0,
+      lastSeq: 10,
+      head,
+      faults: [],
+      witnessed: null,
+    })
+  })
+
+  test('shows when the whole chain was written anew: it no longer leads through an earlier head', async () => {
+    await write(3)
+    const { head } = await sealAudit(ctx)
+    await write(2)
+    await sealAudit(ctx)
+    expect(await verifyAudit(ctx, head!)).toMatchObject({ faults: [], witnessed: true })
+    await asOwner(
+      "set app.system = 'on'; alter table audit_events disable trigger audit_events_sealed; delete from audit_events where seq = 1; update audit_events set seq = null, hash = null; alter table audit_events enable trigger audit_events_sealed",
+    )
+    await sealAudit(ctx)
+    expect(await verifyAudit(ctx, head!)).toMatchObject({ checked: 4, faults: [], witnessed: false })
   })
 
   test('two at a time make one chain, and rows written meanwhile are waited for by nobody', async () => {
@@ -129,7 +150,15 @@ describe('erasing', () => {
     const before = new Date('2020-01-01T00:00:00.002Z')
     expect(await eraseAudit(ctx, { tenantId: null, before }, 'retention')).toBe(2)
     // Of the two links, the second is the anchor.
-    expect(await verifyAudit(ctx)).toEqual({ checked: 6, erased: 1, unsealed: 0, lastSeq: 8, head, faults: [] })
+    expect(await verifyAudit(ctx)).toEqual({
+      checked: 6,
+      erased: 1,
+      unsealed: 0,
+      lastSeq: 8,
+      head,
+      faults: [],
+      witnessed: null,
+    })
     await write(1)
     await sealAudit(ctx)
     expect(await verifyAudit(ctx)).toMatchObject({ checked: 7, lastSeq: 9, faults: [] })

@@ -76,11 +76,24 @@ export interface ChainReport {
   /** Hash at the end of the chain, hexadecimal: whoever noted an earlier one can compare. */
   head: string | null
   faults: { seq: number; reason: string }[]
+  /** Whether the chain leads through the hash that was asked for; null when none was. */
+  witnessed: boolean | null
 }
 
-/** Follows the chain from its first link to its last. Reads in pieces; nothing is held. */
-export async function verifyAudit(ctx: Ctx): Promise<ChainReport> {
-  const report: ChainReport = { checked: 0, erased: 0, unsealed: 0, lastSeq: 0, head: null, faults: [] }
+/**
+ * Follows the chain from its first link to its last. Reads in pieces; nothing is held. A witness is a hash of the chain
+ * that was noted elsewhere: who rewrites the whole chain can't make it lead through that again.
+ */
+export async function verifyAudit(ctx: Ctx, witness?: string): Promise<ChainReport> {
+  const report: ChainReport = {
+    checked: 0,
+    erased: 0,
+    unsealed: 0,
+    lastSeq: 0,
+    head: null,
+    faults: [],
+    witnessed: witness ? false : null,
+  }
   let before: Link | null = null
   for (;;) {
     const links = await read(ctx, (tx) => listLinks(tx, before?.seq ?? 0, batchRows))
@@ -88,6 +101,7 @@ export async function verifyAudit(ctx: Ctx): Promise<ChainReport> {
       const reason = faultOf(before, link)
       if (reason && report.faults.length < faultsMax) report.faults.push({ seq: link.seq, reason })
       report[link.erased ? 'erased' : 'checked'] += 1
+      if (witness && link.hash.toString('hex') === witness) report.witnessed = true
       before = link
     }
     if (links.length < batchRows) break
