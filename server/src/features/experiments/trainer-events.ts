@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises'
+import { open, stat } from 'node:fs/promises'
 
 /** What a training job says, one JSON object per line. @source trainer/PROTOCOL.md "Events" */
 export type TrainerEvent = { ts: number } & (
@@ -29,20 +29,27 @@ export async function readTrainerEvents(
   offset: number,
 ): Promise<{ events: TrainerEvent[]; nextOffset: number }> {
   const nothing = { events: [], nextOffset: offset }
-  const file = await open(path, 'r').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null
-    throw error
-  })
-  if (!file) return nothing
+  const size = await sizeOf(path)
+  if (size <= offset) return nothing
+  const file = await open(path, 'r')
   try {
-    const buffer = Buffer.allocUnsafe(readBytes)
-    const { bytesRead } = await file.read(buffer, 0, readBytes, offset)
+    const buffer = Buffer.allocUnsafe(Math.min(readBytes, size - offset))
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, offset)
     const end = buffer.subarray(0, bytesRead).lastIndexOf(10) + 1
     if (end > 0) return { events: parseLines(buffer.toString('utf8', 0, end)), nextOffset: offset + end }
     // No event is that long: whatever it is, what follows is worth more.
     return bytesRead === readBytes ? { events: [], nextOffset: offset + bytesRead } : nothing
   } finally {
     await file.close()
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
+    throw error
   }
 }
 
