@@ -1,6 +1,6 @@
 import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict } from '../../platform/errors.ts'
-import { linkBlobs, noteContents, touchBlobs } from './blobs.store.ts'
+import { type BlobLink, linkBlobs, noteContents, touchBlobs } from './blobs.store.ts'
 import { type Hold, listHoldsOn } from './holds.store.ts'
 import { insertManifest } from './manifests.store.ts'
 import { ociError } from './oci/oci-errors.ts'
@@ -34,14 +34,10 @@ export async function recordManifest(tx: Tx, repository: RepositoryRow, record: 
 export async function recordImage(
   tx: Tx,
   repository: RepositoryRow,
-  image: ManifestRecord & { blobs: { digest: string; size: number }[] },
+  image: ManifestRecord & { blobs: BlobLink[] },
 ): Promise<void> {
-  await noteContents(tx, [image.contentDigest, ...image.blobs.map(({ digest }) => digest)])
-  await linkBlobs(
-    tx,
-    repository,
-    image.blobs.map(({ digest, size }) => ({ digest, contentDigest: digest, size })),
-  )
+  await noteContents(tx, [image.contentDigest, ...image.blobs.map(({ contentDigest }) => contentDigest)])
+  await linkBlobs(tx, repository, image.blobs)
   await recordManifest(tx, repository, image)
 }
 

@@ -44,7 +44,11 @@ export async function publishImage(tx: Tx, ctx: TenantCtx | SystemCtx, image: Im
     manifest,
     contentDigest: digest,
     tags: [image.tag],
-    blobs: [image.config, ...image.layers],
+    blobs: [image.config, ...image.layers].map(({ digest: blob, size }) => ({
+      digest: blob,
+      contentDigest: blob,
+      size,
+    })),
   })
   const reference = `${registryHost(ctx)}/${repository.name}:${image.tag}@${digest}`
   return { repository: repository.name, tag: image.tag, digest, reference }

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { PlatformError } from '../../../platform/errors.ts'
 import { Answer } from '../../../platform/http/answer.ts'
 import { bodyStream } from '../../../platform/http/bodies.ts'
@@ -9,7 +8,7 @@ import { quotaLeft } from '../quota.ts'
 import { ensureRepository } from '../repositories.store.ts'
 import { advanceUpload, deleteUpload, type UploadRow } from '../uploads.store.ts'
 import type { OciCall } from './oci-call.ts'
-import { digestAlgorithm } from './oci-digest.ts'
+import { digestAlgorithm, digestOfFileBy } from './oci-digest.ts'
 import { type OciError, ociError } from './oci-errors.ts'
 import { uploadRange } from './oci-ranges.ts'
 
@@ -71,16 +70,10 @@ export async function storeUpload(call: OciCall, upload: UploadRow, digest: stri
   const size = upload.receivedBytes
   const contentDigest = await registry.uploads.digest(path, size)
   const algorithm = digestAlgorithm(digest)!
-  requireSame(digest, algorithm === 'sha256' ? contentDigest : await digestOf(path, algorithm))
+  requireSame(digest, algorithm === 'sha256' ? contentDigest : await digestOfFileBy(path, algorithm))
   await call.look((tx) => noteContents(tx, [contentDigest]))
   await ctx.blobs.adopt(path, { digest: contentDigest })
   return { digest, contentDigest, size }
-}
-
-async function digestOf(path: string, algorithm: string): Promise<string> {
-  const hash = createHash(algorithm)
-  for await (const part of createReadStream(path, { highWaterMark: 512 * 1024 })) hash.update(part)
-  return `${algorithm}:${hash.digest('hex')}`
 }
 
 /** Makes stored content a blob of the repository and ends the upload that brought it. */

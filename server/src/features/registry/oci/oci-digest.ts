@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
 
 export type DigestAlgorithm = 'sha256' | 'sha512'
 
@@ -13,4 +14,11 @@ export function digestAlgorithm(digest: string): DigestAlgorithm | null {
 
 export function digestOfBytes(bytes: Uint8Array, algorithm: DigestAlgorithm = 'sha256'): string {
   return `${algorithm}:${createHash(algorithm).update(bytes).digest('hex')}`
+}
+
+/** Reads the whole file once. */
+export async function digestOfFileBy(path: string, algorithm: DigestAlgorithm): Promise<string> {
+  const hash = createHash(algorithm)
+  for await (const part of createReadStream(path, { highWaterMark: 512 * 1024 })) hash.update(part)
+  return `${algorithm}:${hash.digest('hex')}`
 }
