@@ -226,23 +226,23 @@ export async function listLiveExperiments(tx: Tx) {
     .execute()
 }
 
-/** Of these ids those whose experiment has not ended, and those that exist at all. */
+/** The states of those of these experiments that exist. */
 export async function findExperimentIds(tx: Tx, ids: string[]): Promise<Map<string, ExperimentState>> {
   if (ids.length === 0) return new Map()
   const rows = await tx.selectFrom('experiments').select(['id', 'state']).where('id', 'in', ids).execute()
   return new Map(rows.map((row) => [row.id, row.state as ExperimentState]))
 }
 
-/** The newest environment a training ran in, and the driver it ran on. */
+/** The newest environment a training ran in. */
 export async function findLastEnvironment(tx: Tx) {
   const row = await tx
     .selectFrom('experiments')
-    .select(['environment', 'launch'])
+    .select('environment')
     .where('environment', 'is not', null)
     .orderBy('createdAt', 'desc')
     .limit(1)
     .executeTakeFirst()
-  return row as Pick<ExperimentRow, 'environment' | 'launch'> | undefined
+  return row as Pick<ExperimentRow, 'environment'> | undefined
 }
 
 export const findTenantCode = async (tx: Tx, tenantId: string): Promise<string> =>
