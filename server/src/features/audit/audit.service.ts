@@ -7,7 +7,7 @@ import { parseTime, sinceTime } from '../../platform/http/windows.ts'
 import { read } from '../../platform/transaction.ts'
 import { findTenantByCode } from '../tenants/tenants.api.ts'
 import { auditView, csvHeader, csvLine, ndjsonLine } from './audit.present.ts'
-import { type AuditFilter, type AuditRow, listActions, listAudit, listAuditAfter } from './audit.store.ts'
+import { type AuditFilter, type ExportRow, listActions, listAudit, listAuditAfter } from './audit.store.ts'
 
 // Rows per look of an export: enough to be fast, few enough that memory stays flat.
 const exportBatchRows = 2000
@@ -83,19 +83,24 @@ function exportAnswer(
   )
 }
 
+/** The next look is under way while the last one's lines are written. */
 async function* exported(
   ctx: SystemCtx | TenantCtx,
   filter: AuditFilter,
   header: string,
-  line: (entry: AuditRow) => string,
+  line: (entry: ExportRow) => string,
 ): AsyncGenerator<string> {
   if (header) yield header
-  let after: AuditRow | null = null
-  for (;;) {
-    const rows: AuditRow[] = await read(ctx, (tx) => listAuditAfter(tx, filter, after, exportBatchRows))
+  const look = (after: ExportRow | null) => {
+    const rows = read(ctx, (tx) => listAuditAfter(tx, filter, after, exportBatchRows))
+    // Whoever goes away in between is waited for by nobody.
+    rows.catch(() => undefined)
+    return rows
+  }
+  for (let next: ReturnType<typeof look> | null = look(null); next; ) {
+    const rows: ExportRow[] = await next
+    next = rows.length < exportBatchRows ? null : look(rows.at(-1)!)
     if (rows.length) yield rows.map(line).join('')
-    if (rows.length < exportBatchRows) return
-    after = rows.at(-1)!
   }
 }
 

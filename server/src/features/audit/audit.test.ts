@@ -128,7 +128,7 @@ describe('GET /api/v1/settings/audit?format=', () => {
     expect(reply.text).toContain(`,"'=HYPERLINK(""http://evil"")",`)
     expect(reply.text).toContain(`,'@ada,`)
     expect(reply.text).toContain(`,"'+1\r\nforged,line",`)
-    expect(reply.text).toContain(`,"{""a"":""x,\\""y\\""""}",`)
+    expect(reply.text).toContain(`,"{""a"": ""x,\\""y\\""""}",`)
     expect(reply.text.endsWith('\r\n')).toBe(true)
   })
 
