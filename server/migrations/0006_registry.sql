@@ -218,3 +218,27 @@ begin
       '{}')
     from registry_repositories r where r.name = repository and r.pushed_at is not null);
 end $$;
+
+-- Which of these contents (64 hexadecimal digits of SHA-256 each) are named anywhere outside of the registry: in a row of
+-- any table, whatever its shape, so that no feature has to be remembered. The same bytes may be somebody's data file.
+-- Reads whole tables; only a sweep that has found something asks.
+create function contents_named_elsewhere(contents text[]) returns setof text
+  language plpgsql stable as $$
+declare
+  named record;
+begin
+  for named in
+    select c.table_name, string_agg(format('%I::text', c.column_name), ', ') as texts
+    from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
+    where c.table_schema = 'public' and t.table_type = 'BASE TABLE'
+      and c.udt_name in ('text', 'varchar', 'json', 'jsonb', '_text')
+      -- Histories name much that is gone.
+      and c.table_name not in ('run_logs', 'audit_events', 'schema_migrations')
+      and c.table_name not like 'registry\_%'
+    group by c.table_name
+  loop
+    return query execute format(
+      'select distinct m[1] from %I, regexp_matches(concat_ws('' '', %s), ''[0-9a-f]{64}'', ''g'') m where m[1] = any($1)',
+      named.table_name, named.texts) using contents;
+  end loop;
+end $$;

@@ -202,7 +202,7 @@ describe('an archive of docker save', () => {
     expect(asked.images).toHaveLength(1)
     expect(asked.image).toContain('/acme/wanted:now@sha256:')
     const own = await importArchive(archive)
-    expect(own.images.map((name: string) => name.split('@')[0].split('/').slice(1).join('/'))).toEqual([
+    expect(own.images.map((name: string) => name.split('@')[0]!.split('/').slice(1).join('/'))).toEqual([
       'acme/a:1',
       'acme/b/c:2',
     ])
@@ -277,7 +277,7 @@ describe('an archive that is refused', () => {
       'digest_mismatch',
     )
     const { files, layer } = ociFiles({})
-    files[`blobs/${layer.digest.replace(':', '/')}`] = 'another layer'
+    files[`blobs/${layer!.digest.replace(':', '/')}`] = 'another layer'
     expect(await failure(files)).toBe('digest_mismatch')
   })
 

@@ -1,7 +1,8 @@
 import type { Descriptor } from '../../adapters/image-builder/image-builder.ts'
-import type { SystemCtx, TenantCtx } from '../../platform/context.ts'
+import type { Services, SystemCtx, TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { notFound } from '../../platform/errors.ts'
+import { noteContents } from './blobs.store.ts'
 import { deleteHolds, insertHold } from './holds.store.ts'
 import { readJsonBlob, readManifest } from './manifest-reader.ts'
 import { recordImage } from './manifests.service.ts'
@@ -9,6 +10,8 @@ import { findManifest, findManifestInTenant, listReferences } from './manifests.
 import { findQuota, replaceQuota } from './quota.store.ts'
 import { ensureRepository, findRepository, guardRepository, replaceShares, sumUsage } from './repositories.store.ts'
 import { namespaceOf, registryHost, wholeName } from './repository-names.ts'
+import { type SweepRequest, sweepBlobs } from './sweep.service.ts'
+import type { Swept } from './sweep.store.ts'
 
 export { registryHost }
 
@@ -40,18 +43,27 @@ export async function publishImage(tx: Tx, ctx: TenantCtx | SystemCtx, image: Im
   const repository = await ensureRepository(tx, tenantId, wholeName(ctx, image.repository))
   const { digest, mediaType } = image.manifest
   const manifest = await readManifest(ctx.blobs, { contentDigest: digest, mediaType })
+  const blobs = [image.config, ...image.layers]
+  await requireContents(tx, ctx, [image.manifest, ...blobs])
   await recordImage(tx, repository, {
     manifest,
     contentDigest: digest,
     tags: [image.tag],
-    blobs: [image.config, ...image.layers].map(({ digest: blob, size }) => ({
-      digest: blob,
-      contentDigest: blob,
-      size,
-    })),
+    blobs: blobs.map(({ digest: blob, size }) => ({ digest: blob, contentDigest: blob, size })),
   })
   const reference = `${registryHost(ctx)}/${repository.name}:${image.tag}@${digest}`
   return { repository: repository.name, tag: image.tag, digest, reference }
+}
+
+/** Noted first: from then on no sweep takes what is there. */
+async function requireContents(tx: Tx, ctx: TenantCtx | SystemCtx, contents: Descriptor[]): Promise<void> {
+  await noteContents(
+    tx,
+    contents.map(({ digest }) => digest),
+  )
+  for (const { digest } of contents) {
+    if (!(await ctx.blobs.stat(digest))) throw notFound('The store lacks a part of the image.', { detail: { digest } })
+  }
 }
 
 export interface ImageContent {
@@ -135,4 +147,9 @@ export interface RegistryUsage {
 
 export async function registryUsage(tx: Tx, tenantId: string): Promise<RegistryUsage> {
   return { usedBytes: await sumUsage(tx, tenantId), quotaBytes: await findQuota(tx, tenantId) }
+}
+
+/** Unlinks blobs that no manifest names, or only counts them; safe while pushes go on. */
+export function sweepRegistry(services: Services, request: SweepRequest): Promise<Swept> {
+  return sweepBlobs(services, request)
 }

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { likePattern } from '../../platform/http/lists.ts'
 import { newId } from '../../platform/ids.ts'
+import { sharedNamespace } from './repository-names.ts'
 
 /** Of `repository.tenantId` null: the reserved namespace. */
 export async function findRepository(tx: Tx, name: string) {
@@ -149,6 +150,48 @@ export async function sumUsage(tx: Tx, tenantId: string): Promise<number> {
     tx,
   )
   return Number(result.rows[0]!.bytes)
+}
+
+export interface TenantSummary {
+  /** Code, or `shared` for the reserved namespace. */
+  tenant: string
+  repositories: number
+  bytes: number
+  pulls: number
+  uploads: number
+}
+
+/** Needs a transaction of the system. */
+export async function summariseTenants(tx: Tx): Promise<TenantSummary[]> {
+  const result = await sql<TenantSummary>`
+    with repositories as (
+      select tenant_id, count(*) as n, sum(pull_count)::bigint as pulls from registry_repositories
+      where pushed_at is not null group by 1),
+    blobs as (
+      select tenant_id, sum(size)::bigint as bytes from
+        (select distinct on (tenant_id, digest) tenant_id, size from registry_blobs) b group by 1),
+    manifests as (
+      select tenant_id, sum(size)::bigint as bytes from
+        (select distinct on (tenant_id, digest) tenant_id, size from registry_manifests) m group by 1),
+    uploads as (select tenant_id, count(*) as n from registry_uploads group by 1)
+    select coalesce(t.code, ${sharedNamespace}) as tenant, r.n as repositories, r.pulls,
+      coalesce(b.bytes, 0) + coalesce(m.bytes, 0) as bytes, coalesce(u.n, 0) as uploads
+    from repositories r
+    left join tenants t on t.id = r.tenant_id
+    left join blobs b on b.tenant_id is not distinct from r.tenant_id
+    left join manifests m on m.tenant_id is not distinct from r.tenant_id
+    left join uploads u on u.tenant_id is not distinct from r.tenant_id`.execute(tx)
+  return result.rows
+}
+
+/** For the preview of a tenant's deletion. */
+export async function countTenantContents(tx: Tx, tenantId: string): Promise<Record<string, number>> {
+  const result = await sql<Record<string, number>>`
+    select
+      (select count(*) from registry_repositories where tenant_id = ${tenantId}) as repositories,
+      (select count(*) from registry_tokens where tenant_id = ${tenantId}) as registry_tokens`.execute(tx)
+  const { repositories, registryTokens } = result.rows[0]!
+  return { repositories: repositories!, registry_tokens: registryTokens! }
 }
 
 /** Adds to the counters of pulls; `pulls` maps repository ids to numbers. */

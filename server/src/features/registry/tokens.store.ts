@@ -66,3 +66,15 @@ export async function findTokenBySecret(tx: Tx, secretHash: Buffer) {
 export async function markTokensUsed(tx: Tx, ids: string[]): Promise<void> {
   await tx.updateTable('registryTokens').set({ lastUsedAt: sql`now()` }).where('id', 'in', ids).execute()
 }
+
+/** Live tokens that expire after `from` and not after `to`. */
+export async function listExpiringTokens(tx: Tx, from: Date, to: Date) {
+  return tx
+    .selectFrom('registryTokens')
+    .select(['id', 'tenantId', 'userId', 'name', 'expiresAt'])
+    .where('revokedAt', 'is', null)
+    .where('expiresAt', '>', from)
+    .where('expiresAt', '<=', to)
+    .orderBy('id')
+    .execute()
+}

@@ -1,5 +1,5 @@
 import { transaction } from '../../../platform/db/transaction.ts'
-import { type BlobLink, findBlobByName, findBlobInTenant } from '../blobs.store.ts'
+import { type BlobLink, findBlobByName, findBlobInTenant, noteContents } from '../blobs.store.ts'
 import { findRepository, isSharedWith } from '../repositories.store.ts'
 import { sharedNamespace } from '../repository-names.ts'
 import type { OciCall } from './oci-call.ts'
@@ -8,10 +8,20 @@ import type { OciCall } from './oci-call.ts'
  * The blob as it lies in a repository that the caller may pull from, or null: then an upload begins, so that nobody
  * learns what is elsewhere. @source contract B9.10
  */
-export async function findMountable(
-  { ctx }: OciCall,
-  { digest, from }: { digest: string; from: string | null },
-): Promise<BlobLink | null> {
+export async function findMountable(call: OciCall, mount: Mount): Promise<BlobLink | null> {
+  const link = await findLink(call, mount)
+  if (!link) return null
+  await call.look((tx) => noteContents(tx, [link.contentDigest]))
+  // It was noted a moment after it was found: a sweep may have come in between.
+  return (await call.ctx.blobs.stat(link.contentDigest)) ? link : null
+}
+
+interface Mount {
+  digest: string
+  from: string | null
+}
+
+async function findLink({ ctx }: OciCall, { digest, from }: Mount): Promise<BlobLink | null> {
   if (from === null) {
     return (await transaction(ctx.db, ctx.scope, (tx) => findBlobInTenant(tx, ctx.tenant.id, digest))) ?? null
   }
