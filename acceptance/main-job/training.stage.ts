@@ -24,7 +24,7 @@ export async function followExperiment(client: Client, id: string, bar: Bar): Pr
   for await (const { name, data } of readEvents(client, `${path}/logs`, done.signal)) {
     if (name === 'connected') ended ??= await finished(client, path)
     if (name === 'step') seen.steps.add(data.name)
-    if (name === 'step' && data.state === 'running') text = data.message ?? data.name
+    if (name === 'step' && data.state === 'RUNNING') text = data.message ?? data.name
     if (name === 'progress') seen.lastPercent = data.percent
     if (name === 'progress' && data.epochs) text = `epoch ${data.epoch} of ${data.epochs}`
     if (name === 'log') seen.logLines += data.lines.length

@@ -64,7 +64,7 @@ def find_model(key: str, image_size: int) -> Model:
 
 def hyperparameters_yaml(model: Model) -> str:
     """The default hyperparameters of a model as the commented text a user edits."""
-    heading = f"# {model.title} from random weights. A key that is left out takes the value of ResNet-18."
+    heading = f"# {model.title} from random weights. A key that is left out keeps the value shown here."
     return "\n".join([heading, *_yaml_lines(Hyperparameters(), model.defaults)]) + "\n"
 
 

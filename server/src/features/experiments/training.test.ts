@@ -42,7 +42,7 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
   let id = ''
   let events: StreamEvent[] = []
 
-  test('goes through every step, and its result is measured, kept and registered', async () => {
+  test('GET /api/v1/training/experiments/{experiment_id}/steps shows it go through every step, and its result is measured, kept and registered', async () => {
     // Behind a first one, so that the stream is there before anything happens.
     const first = await startTraining(developer, 'Blocker', endless)
     id = await startTraining(developer, 'Red, green, blue', quick, { split: { seed: 3 } })
@@ -65,7 +65,7 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
     expect(steps).toEqual({ items: experiment.steps, total: 8 })
   })
 
-  test('tells its stream of states, steps, progress, metrics and log lines', async () => {
+  test('GET /api/v1/training/experiments/{experiment_id}/logs tells of states, steps, progress, metrics and log lines', async () => {
     const of = (name: string) => events.filter((event) => event.name === name).map((event) => event.data)
     expect(events[0]).toMatchObject({ name: 'connected', data: { channel: `experiments:${id}` } })
     expect(of('experiment')).toEqual(['STAGING', 'RUNNING', 'SUCCEEDED'].map((state) => ({ id, state })))
@@ -83,7 +83,7 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
     }
   })
 
-  test('200 GET …/metrics gives epochs by default and what is asked for by key', async () => {
+  test('GET /api/v1/training/experiments/{experiment_id}/metrics gives epochs by default and what is asked for by key', async () => {
     const { body: all } = await developer.get(`${experimentsPath}/${id}/metrics`)
     expect(all.keys).toEqual(expect.arrayContaining(['train/loss', 'val/top1', 'test/top1']))
     expect(all.keys.join()).not.toContain('batch_')
@@ -96,14 +96,14 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
     expect((await developer.get(`${experimentsPath}/${id}/metrics?max_points=-1`)).status).toBe(422)
   })
 
-  test('200 GET …/log is a text file', async () => {
+  test('GET /api/v1/training/experiments/{experiment_id}/log is a text file', async () => {
     const reply = await developer.get(`${experimentsPath}/${id}/log`)
     expect(reply.headers.get('content-disposition')).toContain(`attachment; filename="experiment-${id}.log"`)
     expect(reply.text.match(/^Epoch \d of 2/gm)).toEqual(['Epoch 1 of 2', 'Epoch 2 of 2'])
     expect(reply.text).toContain('Registered as Red-green-blue version 1.')
   })
 
-  test('200 GET …/launch shows what ran, and not where on this machine', async () => {
+  test('GET /api/v1/training/experiments/{experiment_id}/launch shows what ran, and not where on this machine', async () => {
     const reply = await developer.get(`${experimentsPath}/${id}/launch`)
     expect(reply.body).toMatchObject({
       environment: { OMP_NUM_THREADS: '1', HOME: `$DATA_DIR/work/experiments/${id}/home` },
@@ -115,7 +115,7 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
     expect(reply.text).not.toContain('PLATFORM_MLOPS')
   })
 
-  test('the tracker holds a finished run, the model its files, the dataset an ended use', async () => {
+  test('GET /api/v1/training/experiments/{experiment_id}/tracker leads to a finished run; the tracker holds it, the model its files, the dataset an ended use', async () => {
     const { body: link } = await developer.get(`${experimentsPath}/${id}/tracker`)
     const ctx = { tenant, actor: { email: 'test' } as never, clock: platform.services.clock }
     await transaction(platform.services.db, { tenantId: tenant.id }, async (tx) => {

@@ -85,6 +85,17 @@ describe('POST /auth/cookie/login', () => {
   })
 })
 
+describe('POST /auth/jwt/logout', () => {
+  test('204 ends this login at once, and no other; 401 without one', async () => {
+    const token = (await login('admin@example.com', testPassword)).body.access_token
+    const headers = { authorization: `Bearer ${token}` }
+    expect((await platform.anonymous('POST', '/auth/jwt/logout', { headers })).status).toBe(204)
+    expect((await platform.anonymous('GET', '/users/me', { headers })).status).toBe(401)
+    expect((await platform.anonymous('POST', '/auth/jwt/logout', { headers })).status).toBe(401)
+    expect((await platform.admin.get('/users/me')).status).toBe(200)
+  })
+})
+
 describe('/users/me', () => {
   test('401 without a credential, with the challenge', async () => {
     const reply = await platform.anonymous('GET', '/users/me')

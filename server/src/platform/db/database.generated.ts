@@ -143,6 +143,7 @@ export interface DatasetUploadChunks {
 export interface DatasetUploadMembers {
   digest: string;
   fileId: string;
+  inspection: Json | null;
   kind: string;
   mediaType: string;
   path: string;
@@ -514,6 +515,7 @@ export interface Runs {
   actorId: string | null;
   cancelReason: string | null;
   cancelRequestedAt: Timestamp | null;
+  claimedAt: Timestamp | null;
   createdAt: Generated<Timestamp>;
   endedAt: Timestamp | null;
   error: Json | null;

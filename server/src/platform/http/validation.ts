@@ -20,6 +20,7 @@ export type Part = 'path' | 'query' | 'body'
 export function validator(part: Part, schema: TSchema): (value: unknown) => void {
   const check: ValidateFunction = (part === 'body' ? fromJson : fromText).compile(schema)
   return (value) => {
+    refuseUnstorable([part], value)
     if (check(value)) return
     throw faultOf(part, check.errors ?? [])
   }
@@ -97,5 +98,21 @@ export function normaliseBooleans(query: Record<string, unknown>, schema: TSchem
     if (property.type !== 'boolean') continue
     if (query[name] === '1') query[name] = true
     if (query[name] === '0') query[name] = false
+  }
+}
+
+/** PostgreSQL can hold neither NUL nor half of a surrogate pair, and no text of ours needs them. */
+function refuseUnstorable(loc: (string | number)[], value: unknown): void {
+  if (typeof value === 'string') {
+    if (value.includes('\0') || !value.isWellFormed()) {
+      throw invalid({ loc, msg: 'must be well-formed text without NUL', type: 'string_unicode' })
+    }
+  } else if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) refuseUnstorable([...loc, index], item)
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, item] of Object.entries(value)) {
+      refuseUnstorable([...loc, key], key)
+      refuseUnstorable([...loc, key], item)
+    }
   }
 }

@@ -37,7 +37,10 @@ export async function claimRun(tx: Tx, { worker, live, kinds }: Claimant) {
     .set({
       state: 'running',
       owner: worker,
-      interruptions: sql`case when state = 'running' then interruptions + 1 else interruptions end`,
+      // Deaths in a row: one after ten minutes of work is not likely the fault of the run.
+      interruptions: sql`case when state <> 'running' then interruptions
+        when claimed_at < now() - interval '10 minutes' then 1 else interruptions + 1 end`,
+      claimedAt: sql`now()`,
       startedAt: sql`coalesce(started_at, now())`,
     })
     .where('id', '=', id)
