@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listen } from '../../../test/event-client.ts'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { transaction } from '../../platform/db/transaction.ts'
+import { fillEveryTable } from './filled-tenant.fixture.ts'
 
 let platform: TestPlatform
 let admin: TestClient
@@ -66,6 +67,16 @@ describe('POST /api/v1/settings/tenants/{tenant_id}/deletion', () => {
     expect((await admin.get('/api/v1/settings/tenants/deletions')).body.items[0].id).toBe(done.id)
     const told = await admin.get('/api/v1/notifications', { tenant: 'default' })
     expect(told.body.items[0]).toMatchObject({ group: 'admin', tenant: null, title: 'Tenant gone is deleted' })
+  })
+
+  test('202 leaves no row in any table that was filled before, whatever tables this release has', async () => {
+    const { id } = await platform.tenant('full')
+    const tables = await fillEveryTable(platform.database.ownerUrl, id)
+    expect(Object.keys(await rowsOf(id)).toSorted()).toEqual(tables.toSorted())
+    expect(tables.length).toBeGreaterThan(20)
+    const done = await ended((await start(id, 'full')).body.id)
+    expect([done.status, done.error]).toEqual(['DONE', null])
+    expect(await rowsOf(id)).toEqual({ tenant_deletions: 1 })
   })
 
   test('409 when its deletion was asked for before, and it cannot be opened again', async () => {
