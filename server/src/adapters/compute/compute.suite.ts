@@ -169,6 +169,15 @@ export function computeSuite(name: string, create: () => Promise<Compute>): void
       await compute.remove(handle)
     })
 
+    test('removed by several at once, while it is being stopped: all succeed, and nothing is left', async () => {
+      for (let round = 0; round < 5; round++) {
+        const handle = await compute.start(shell('trap "exit 0" TERM; while :; do sleep 0.02; done'))
+        const stopAndRemove = () => compute.stop(handle, 5000).then(() => compute.remove(handle))
+        await Promise.all([stopAndRemove(), stopAndRemove(), compute.remove(handle), compute.status(handle)])
+        expect(await compute.status(handle)).toEqual({ state: 'absent' })
+      }
+    })
+
     test('absent is the answer for what never was', async () => {
       const handle = { driver: 'any', name: 'never-started' }
       expect(await compute.status(handle)).toEqual({ state: 'absent' })

@@ -1,16 +1,4 @@
 import { eventually, type TestClient, type TestPlatform } from '../../../test/harness.ts'
-import { type ModelFixture, registerModel } from '../../../test/model-version.ts'
-
-/** Builds an image of a fresh version of a model that can really be served. */
-export async function readyImage(platform: TestPlatform, client: TestClient, fixture: ModelFixture) {
-  const version = await registerModel(platform, fixture)
-  const { body } = await client.post('/api/v1/images', { model_name: fixture.name, version })
-  return eventually(async () => {
-    const image = (await client.get(`/api/v1/images/${body.id}`)).body
-    if (image.state === 'FAILED') throw new Error(`the image failed: ${JSON.stringify(image.error)}`)
-    return image.state === 'READY' ? image : null
-  }, 90)
-}
 
 /** Waits until the endpoint is in a state, and gives it. */
 export const whenEndpoint = (client: TestClient, name: string, ...states: string[]) =>

@@ -6,7 +6,7 @@ import { newId } from '../../platform/ids.ts'
 import { startRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { getReadyImage, type ReadyImage } from '../images/images.api.ts'
-import { insertDeployment } from './deployments.store.ts'
+import { insertDeployment, isRolling } from './deployments.store.ts'
 import {
   type EndpointChange,
   type EndpointRow,
@@ -188,10 +188,10 @@ export const startEndpoint = (ctx: TenantCtx, name: string): Promise<Situation> 
       await redeploy(tx, ctx, endpoint, 'start', { desired: 'RUNNING', state: 'CONNECTING', error: null })
   })
 
-/** Its name is free when the deployment that this starts has ended. */
+/** Its name is free when the deployment that this starts has ended; one that failed is tried again. */
 export const removeEndpoint = (ctx: TenantCtx, name: string): Promise<Situation> =>
   changeEndpoint(ctx, name, async (tx, endpoint) => {
-    if (endpoint.desired !== 'DELETED')
+    if (endpoint.desired !== 'DELETED' || !(await isRolling(tx, endpoint, endpoint.generation)))
       await redeploy(tx, ctx, endpoint, 'delete', { desired: 'DELETED', state: 'DELETING', error: null })
   })
 

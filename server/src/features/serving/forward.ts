@@ -63,16 +63,30 @@ export function forward(address: string, { method, path, headers, body, signal }
 
 function sendBody(body: Readable, upstream: ReturnType<typeof request>, fail: (error: Error) => void): void {
   let bytes = 0
-  body.on('data', (piece: Buffer) => {
+  const count = (piece: Buffer) => {
     bytes += piece.length
-    if (bytes > bodyMaxBytes) fail(tooLarge())
-  })
+    if (bytes <= bodyMaxBytes) return
+    leave()
+    fail(tooLarge())
+  }
+  // What nobody takes any more is not read any more either.
+  const leave = () => {
+    body.off('data', count)
+    body.unpipe(upstream)
+    body.pause()
+  }
+  body.on('data', count)
   body.once('error', fail)
   body.pipe(upstream)
+  upstream.once('close', leave)
 }
 
+/** The connection ends with the answer: the rest of the body is not worth reading. */
 export const tooLarge = () =>
-  payloadTooLarge('A request to an inference server may have 64 MiB.', { detail: { max_bytes: bodyMaxBytes } })
+  payloadTooLarge('A request to an inference server may have 64 MiB.', {
+    detail: { max_bytes: bodyMaxBytes },
+    headers: { connection: 'close' },
+  })
 
 const hopByHop = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection']
 const never = new Set([...hopByHop, 'te', 'trailer', 'transfer-encoding', 'upgrade'])

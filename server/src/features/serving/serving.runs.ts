@@ -94,7 +94,11 @@ async function drain(s: Deploy): Promise<void> {
     most = Math.max(most, draining)
     if (draining === 0) return most === 0 ? s.skip('Nothing was to be drained.') : undefined
     s.progress((most - draining) / most, `${draining} of ${most} replicas are ending`)
-    await Promise.all(drained(situation, s.ctx.clock.now()).map((replica) => removeReplica(s.ctx, replica)))
+    // One that cannot be ended now is tried again, here and by the supervision.
+    for (const ended of await Promise.allSettled(
+      drained(situation, s.ctx.clock.now()).map((replica) => removeReplica(s.ctx, replica)),
+    ))
+      if (ended.status === 'rejected') s.log(`a replica could not be ended: ${ended.reason}`)
   }
 }
 

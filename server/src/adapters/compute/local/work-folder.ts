@@ -68,7 +68,9 @@ export function isSupervised({ leader }: StartedWork): boolean {
 
 /** Remembers why the work is being ended; the first reason stays. */
 export async function recordReason(root: string, name: string, reason: EndReason): Promise<void> {
-  await writeFile(join(root, name, 'reason'), reason, { flag: 'wx', mode: 0o600 }).catch(ignoreExisting)
+  const written = writeFile(join(root, name, 'reason'), reason, { flag: 'wx', mode: 0o600 })
+  // Work that somebody removes meanwhile needs no reason any more.
+  await written.catch((error) => error.code === 'ENOENT' || ignoreExisting(error))
 }
 
 /** How the work ended, or null while it runs. */
@@ -91,15 +93,25 @@ export async function findEnd(
     const why = (reason?.text as EndReason | undefined) ?? 'lost'
     return { state: 'ended', ...times(work, exit), exitCode: null, signal: reason && 'SIGKILL', reason: why }
   }
-  await recordLoss(folder, work)
-  return findEnd(root, work)
+  if (await recordLoss(folder, work)) return findEnd(root, work)
+  // Somebody removed it while we looked.
+  const at = new Date()
+  return { state: 'ended', ...times(work, { text: '', at }), exitCode: null, signal: null, reason: 'lost' }
 }
 
-/** Its shell is gone without a word: nothing may run on unwatched, and the time of the discovery has to do. */
-async function recordLoss(folder: string, { leader }: StartedWork): Promise<void> {
+/**
+ * Its shell is gone without a word: nothing may run on unwatched, and the time of the discovery has to do.
+ * False when the folder is gone too.
+ */
+async function recordLoss(folder: string, { leader }: StartedWork): Promise<boolean> {
   for (const { pid } of sessionMembers(leader)) signalProcess(pid, 'SIGKILL')
   await rm(join(folder, 'exit'), { force: true })
-  await writeFile(join(folder, 'exit'), 'lost\n', { flag: 'wx', mode: 0o600 }).catch(ignoreExisting)
+  const written = writeFile(join(folder, 'exit'), 'lost\n', { flag: 'wx', mode: 0o600 }).then(() => true)
+  return written.catch((error) => {
+    if (error.code === 'ENOENT') return false
+    ignoreExisting(error)
+    return true
+  })
 }
 
 const times = (work: StartedWork, exit: TextFile) => ({
