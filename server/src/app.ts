@@ -43,7 +43,7 @@ export function createFeatures({ config, signer, metrics }: AppParts): Feature[]
     modelsFeature,
     imagesFeature,
     servingFeature(),
-    registryFeature,
+    registryFeature(),
     healthFeature(() => features),
     // The last one describes all the others.
     systemFeature(() => operationsOf(features), metrics),

@@ -16,15 +16,17 @@ import { answerUpload, startUpload } from './uploads.protocol.ts'
 
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
+const apiVersion = { 'docker-distribution-api-version': 'registry/2.0' }
+
 /** Everything below `/v2`: the OCI Distribution Specification 1.1. @source service §4.11, contract B9 */
-export async function registerOciProtocol(app: FastifyInstance, services: Services): Promise<void> {
+export async function registerOciProtocol(app: FastifyInstance, services: Services): Promise<OciRegistry> {
   const registry = await openOciRegistry(services)
   app.addHook('onClose', () => registry.close())
   // biome-ignore lint/nursery/noMisusedPromises: Fastify awaits what a plugin returns
   await app.register(async (scope) => {
     await takeBodies(scope, 'stream', services.config.maxUploadBytes)
     scope.addHook('onRequest', async (_request, reply) => {
-      void reply.header('docker-distribution-api-version', 'registry/2.0')
+      void reply.headers(apiVersion)
     })
     for (const url of ['/v2', '/v2/*']) {
       scope.route({
@@ -37,6 +39,20 @@ export async function registerOciProtocol(app: FastifyInstance, services: Servic
       })
     }
   })
+  return registry
+}
+
+/** `GET /v2/`, by which clients learn how to sign in; errors in the registry's form. @source contract B9.1 */
+export async function answerPing(registry: OciRegistry, request: FastifyRequest): Promise<Answer> {
+  try {
+    const { status, headers, body } = await answer(registry, request)
+    return new Answer({ status: status ?? 200, headers: { ...headers, ...apiVersion }, body })
+  } catch (thrown) {
+    const error = toOciError(thrown)
+    if (!error) throw thrown
+    const headers = { 'content-type': 'application/json', ...error.headers, ...apiVersion }
+    return new Answer({ status: error.status, headers, body: JSON.stringify(ociErrorBody(error)) })
+  }
 }
 
 async function answer(registry: OciRegistry, request: FastifyRequest): Promise<Answer> {
