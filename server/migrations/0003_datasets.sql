@@ -75,7 +75,8 @@ create table dataset_files (
   preview_size bigint,
   created_at timestamptz not null default now(),
   primary key (tenant_id, dataset_id, id),
-  constraint dataset_files_path unique (tenant_id, dataset_id, path),
+  -- With the id inside, deep pages by name are found in the index alone.
+  constraint dataset_files_path unique (tenant_id, dataset_id, path) include (id),
   foreign key (tenant_id, dataset_id) references datasets on delete cascade
 );
 call enable_tenant_isolation('dataset_files');
@@ -205,6 +206,8 @@ create table dataset_upload_members (
   size bigint not null,
   media_type text not null,
   kind text not null,
+  -- What was found out about an image while its bytes were at hand; null for what is looked into later.
+  inspection jsonb,
   primary key (upload_id, path)
 );
 call enable_tenant_isolation('dataset_upload_members');

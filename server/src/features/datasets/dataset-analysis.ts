@@ -28,6 +28,7 @@ import { SampleSink } from './sample-sink.ts'
 import type { ClassCount, FindingCode } from './validation-report.ts'
 
 const filesPerPage = 1000
+const marksPerTransaction = 10_000
 /** An annotation file that is read whole must fit this. */
 const textBytesMax = 64 * 1024 * 1024
 
@@ -58,7 +59,7 @@ export async function analyseDataset(
   if (!format && survey.files > 0)
     findings.add({ code: 'unknown_format', message: 'The files follow no layout that is understood.' })
   progress(0.9, 'comparing images')
-  await addFileFindings(ctx, target, findings)
+  await addFileFindings(ctx, target, findings, signal)
   if (result.annotatesImages) await addUnannotated(ctx, target, findings)
   const counts = await countEverything(ctx, target, result)
   addClassFindings(counts, findings)
@@ -202,7 +203,12 @@ async function textOf(blobs: BlobStore, file: FormatFile): Promise<string> {
 }
 
 /** What was found in single files, and what shows only when they are compared. */
-async function addFileFindings(ctx: TenantCtx, target: Target, findings: FindingCollector): Promise<void> {
+async function addFileFindings(
+  ctx: TenantCtx,
+  target: Target,
+  findings: FindingCollector,
+  signal: AbortSignal,
+): Promise<void> {
   let after = ''
   for (;;) {
     const page = await read(ctx, (tx) => listFaultyFiles(tx, target, after, filesPerPage))
@@ -211,7 +217,7 @@ async function addFileFindings(ctx: TenantCtx, target: Target, findings: Finding
     if (page.length < filesPerPage) break
     after = page.at(-1)!.path
   }
-  await transaction(ctx, (tx) => markDuplicates(tx, target))
+  while (await transaction(ctx, (tx) => markDuplicates(tx, target, marksPerTransaction))) signal.throwIfAborted()
   const [same, alike] = await read(
     ctx,
     async (tx) => [await listIdentical(tx, target), await listLookalikes(tx, target)] as const,

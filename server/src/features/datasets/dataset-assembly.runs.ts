@@ -1,4 +1,5 @@
 import { access, open } from 'node:fs/promises'
+import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ArchiveError } from '../../platform/archives/archive-error.ts'
 import { readZip, type ZipMember, type ZipProgress } from '../../platform/archives/zip-archive.ts'
@@ -22,7 +23,9 @@ import {
 } from './dataset-uploads.store.ts'
 import { findDataset, lockDataset, settleDataset } from './datasets.store.ts'
 import { kindOf } from './file-kinds.ts'
+import { inspectImage } from './image-inspection.ts'
 import { removeUploadFolder, uploadPath } from './upload-folders.ts'
+import { wholeContent } from './whole-content.ts'
 
 export interface AssemblyInput {
   uploadId: string
@@ -30,8 +33,10 @@ export interface AssemblyInput {
 }
 
 /** Members put into the blob store at once: most of their time is waiting for the disk. */
-const membersAtOnce = 8
+const membersAtOnce = 16
 const membersPerBatch = 500
+/** Larger images are looked into by the validation, a few at a time. */
+const inspectedBytesMax = 2 * 1024 * 1024
 /** Names in the result of a session; the counts are whole. */
 export const resultNamesMax = 1000
 
@@ -109,8 +114,8 @@ async function unpackZip(s: StepRun<AssemblyInput>, totalBytes: number): Promise
   }
   const visit = async (member: ZipMember) => {
     if (done.has(member.path)) return
-    const blob = await ctx.blobs.put(member.open(), { signal })
-    batch.push(memberOf(member.path, blob))
+    const file = await storeMember(ctx, member, signal)
+    batch.push(file)
     if (batch.length >= membersPerBatch) await flush()
   }
   const onProgress = (now: ZipProgress, total: ZipProgress) =>
@@ -130,6 +135,16 @@ const exists = (path: string): Promise<boolean> =>
     () => true,
     () => false,
   )
+
+/** Puts a member into the blob store; a small image is looked into at once, while its bytes are at hand. */
+async function storeMember(ctx: TenantCtx, member: ZipMember, signal: AbortSignal): Promise<NewFile> {
+  const { path, size } = member
+  if (kindOf(path).kind !== 'image' || size > inspectedBytesMax)
+    return memberOf(path, await ctx.blobs.put(member.open(), { signal }))
+  const content = await buffer(member.open())
+  const [blob, inspection] = await Promise.all([ctx.blobs.put(wholeContent(content)), inspectImage(path, content)])
+  return { ...memberOf(path, blob), inspection }
+}
 
 const memberOf = (path: string, blob: { digest: string; size: number }): NewFile => ({ path, ...blob, ...kindOf(path) })
 

@@ -25,6 +25,7 @@ import { datasetDigest, getDataset } from './datasets.service.ts'
 import { settleDataset, updateDataset } from './datasets.store.ts'
 import { kindOf } from './file-kinds.ts'
 import { baseName } from './upload-names.ts'
+import { wholeContent } from './whole-content.ts'
 
 const noFile = () => notFound('There is no such file in this dataset.')
 /** Longer side of a preview, in pixels. */
@@ -103,7 +104,7 @@ export async function previewOf(ctx: TenantCtx, file: FileRow): Promise<{ digest
   if (file.previewDigest && file.previewSize !== null) return { digest: file.previewDigest, size: file.previewSize }
   if (file.kind !== 'image' || file.status === 'INVALID') throw notFound('There is no preview of this file.')
   const webp = await makePreview(await buffer(await ctx.blobs.open(file.digest)))
-  const preview = await ctx.blobs.put(one(webp))
+  const preview = await ctx.blobs.put(wholeContent(webp))
   await transaction({ ...ctx, audit: null }, (tx) => savePreview(tx, file, preview))
   return preview
 }
@@ -119,8 +120,4 @@ async function makePreview(content: Buffer): Promise<Buffer> {
   } catch (cause) {
     throw new PlatformError('not_found', 'There is no preview of this file: it can not be read.', { cause })
   }
-}
-
-async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes
 }

@@ -3,6 +3,8 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import { type ListQuery, likePattern } from '../../platform/http/lists.ts'
 import { newId } from '../../platform/ids.ts'
 import type { FileKind } from './file-kinds.ts'
+import type { Inspection } from './image-inspection.ts'
+import { pageWindow } from './page-window.ts'
 import type { Split } from './splits.ts'
 
 export const fileStatuses = ['PENDING', 'VALID', 'INVALID', 'DUPLICATE'] as const
@@ -36,6 +38,8 @@ export interface NewFile {
   size: number
   mediaType: string
   kind: FileKind
+  /** Null when it is to be looked into later. */
+  inspection?: Inspection | null
 }
 
 /**
@@ -68,8 +72,8 @@ export async function putFile(
 const replacing = sql`
   on conflict on constraint dataset_files_path do update set
     digest = excluded.digest, size = excluded.size, media_type = excluded.media_type, kind = excluded.kind,
-    origin = excluded.origin, status = 'PENDING', fault_code = null, fault = null, width = null, height = null,
-    fingerprint = null, preview_digest = null, preview_size = null
+    origin = excluded.origin, status = excluded.status, fault_code = excluded.fault_code, fault = excluded.fault,
+    width = excluded.width, height = excluded.height, fingerprint = excluded.fingerprint, preview_digest = null, preview_size = null
   where f.digest <> excluded.digest`
 
 /** Makes the staged members of a session files of its dataset, all at once. Gives the ids of new and replaced files. */
@@ -80,8 +84,11 @@ export async function registerMembers(
   uploadId: string,
 ): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
-    insert into dataset_files as f (tenant_id, dataset_id, id, path, digest, size, media_type, kind, origin)
-    select ${tenantId}, ${datasetId}, file_id, path, digest, size, media_type, kind, 'upload'
+    insert into dataset_files as f (tenant_id, dataset_id, id, path, digest, size, media_type, kind, origin, status,
+      fault_code, fault, width, height, fingerprint)
+    select ${tenantId}, ${datasetId}, file_id, path, digest, size, coalesce(inspection->>'mediaType', media_type), kind,
+      'upload', coalesce(inspection->>'status', 'PENDING'), inspection->>'faultCode', inspection->>'fault',
+      (inspection->>'width')::int, (inspection->>'height')::int, inspection->>'fingerprint'
     from dataset_upload_members where upload_id = ${uploadId} order by path
     ${replacing} returning f.id`.execute(tx)
   return rows.map((row) => row.id)
@@ -145,10 +152,7 @@ export interface FileFilter extends ListQuery {
 
 const orderColumns = { created_at: 'createdAt', name: 'path', size: 'size', kind: 'kind', status: 'status' } as const
 
-/**
- * One page of files. Totals come from the counts kept beside, and a page beyond the middle is read from the end, so
- * that the last of a million files is as near as the first.
- */
+/** One page of files; totals come from the counts kept beside. */
 export async function listFiles(
   tx: Tx,
   tenantId: string,
@@ -159,28 +163,19 @@ export async function listFiles(
   const total = filter.q?.trim()
     ? await countMatching(tx, tenantId, datasetId, filter)
     : await countFiles(tx, tenantId, datasetId, filter)
-  const offset = (filter.page - 1) * filter.page_size
-  const wanted = Math.min(filter.page_size, total - offset)
-  if (wanted <= 0) return { items: [], total }
-  const fromEnd = total - offset - wanted
-  const backwards = fromEnd < offset
-  const opposite = order.direction === 'asc' ? 'desc' : 'asc'
-  const direction = backwards ? opposite : order.direction
+  const window = pageWindow(filter, order.direction, total)
+  if (!window) return { items: [], total }
   const column = orderColumns[order.key as keyof typeof orderColumns]
-  // The ids first, from the index alone; then only the rows of the page.
-  const page = filtered(tx, tenantId, datasetId, filter)
-    .select('id')
-    .orderBy(column, direction)
-    .orderBy('id', direction)
-    .limit(wanted)
-    .offset(backwards ? fromEnd : offset)
+  // The ids first, from the index alone; then only the rows of the page. Paths are unique and need no second key.
+  const byColumn = filtered(tx, tenantId, datasetId, filter).select('id').orderBy(column, window.direction)
+  const ordered = column === 'path' ? byColumn : byColumn.orderBy('id', window.direction)
   const items = await tx
     .selectFrom('datasetFiles')
     .selectAll()
     .$narrowType<TypedColumns>()
     .where('tenantId', '=', tenantId)
     .where('datasetId', '=', datasetId)
-    .where('id', 'in', page)
+    .where('id', 'in', ordered.limit(window.limit).offset(window.offset))
     .orderBy(column, order.direction)
     .orderBy('id', order.direction)
     .execute()

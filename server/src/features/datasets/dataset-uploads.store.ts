@@ -171,10 +171,12 @@ export async function stageMembers(
 ): Promise<void> {
   const column = (key: keyof NewFile) => members.map((member) => member[key])
   await sql`
-    insert into dataset_upload_members (upload_id, tenant_id, path, file_id, digest, size, media_type, kind)
+    insert into dataset_upload_members (upload_id, tenant_id, path, file_id, digest, size, media_type, kind,
+      inspection)
     select ${upload.id}, ${upload.tenantId}, n.* from unnest(${column('path')}::text[],
       ${members.map(() => newId())}::uuid[], ${column('digest')}::text[],
-      ${column('size')}::bigint[], ${column('mediaType')}::text[], ${column('kind')}::text[]) as n
+      ${column('size')}::bigint[], ${column('mediaType')}::text[], ${column('kind')}::text[],
+      ${members.map(({ inspection }) => inspection && JSON.stringify(inspection))}::jsonb[]) as n
     on conflict (upload_id, path) do nothing`.execute(tx)
 }
 

@@ -149,17 +149,26 @@ export const listFaultyFiles = (tx: Tx, target: Target, after: string, limit: nu
     .$castTo<FaultyFile>()
     .execute()
 
-/** Marks every image but the first of those with the same bytes, in path order. */
-export async function markDuplicates(tx: Tx, { tenantId, datasetId }: Target): Promise<void> {
-  await sql`
-    with ranked as (
+/**
+ * Marks every image but the first of those with the same bytes, in path order, some at a time; false when there is
+ * nothing left to mark. Two statements, because a join of the table with itself is planned badly while it is new.
+ */
+export async function markDuplicates(tx: Tx, { tenantId, datasetId }: Target, limit: number): Promise<boolean> {
+  const { rows } = await sql<{ id: string; status: string }>`
+    select id, case when rank > 1 then 'DUPLICATE' else 'VALID' end as status from (
       select id, status, row_number() over (partition by digest order by path) as rank
       from dataset_files where tenant_id = ${tenantId} and dataset_id = ${datasetId} and kind = 'image'
         and status in ('VALID', 'DUPLICATE')
-    )
-    update dataset_files f set status = case when r.rank > 1 then 'DUPLICATE' else 'VALID' end
-    from ranked r where f.tenant_id = ${tenantId} and f.dataset_id = ${datasetId} and f.id = r.id
-      and r.status <> case when r.rank > 1 then 'DUPLICATE' else 'VALID' end`.execute(tx)
+    ) ranked
+    where (rank > 1) <> (status = 'DUPLICATE') limit ${limit}`.execute(tx)
+  for (const status of ['VALID', 'DUPLICATE']) {
+    const ids = rows.filter((row) => row.status === status).map((row) => row.id)
+    if (ids.length > 0)
+      await sql`
+        update dataset_files set status = ${status}
+        where tenant_id = ${tenantId} and dataset_id = ${datasetId} and id = any(${ids}::uuid[])`.execute(tx)
+  }
+  return rows.length > 0
 }
 
 export interface AlikeImages {

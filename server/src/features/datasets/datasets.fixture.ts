@@ -61,7 +61,7 @@ export const uploadEnded = (client: TestClient, dataset: string, upload: string)
   eventually(async () => {
     const { body } = await client.get(`/api/v1/datasets/${dataset}/uploads/${upload}`)
     return ['done', 'failed'].includes(body.state) && body
-  })
+  }, 60)
 
 /** A dataset of these files, validated. */
 export async function uploadDataset(client: TestClient, files: Record<string, Buffer | string>): Promise<string> {

@@ -4,6 +4,7 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import type { ListQuery } from '../../platform/http/lists.ts'
 import { likePattern } from '../../platform/http/lists.ts'
 import { type DatasetFacts, type DatasetState, stateOf, type ValidationState } from './datasets.states.ts'
+import { pageWindow } from './page-window.ts'
 import type { Statistics, ValidationReport, Variable } from './validation-report.ts'
 
 type PlainRow = Selectable<DB['datasets']>
@@ -184,15 +185,17 @@ export async function listDatasets(
   if (filter.external_source) query = query.where(sql<SqlBool>`false`)
   if (filter.q?.trim()) query = query.where(matching(filter.q))
   const { total } = await query.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
+  const window = pageWindow(filter, order.direction, total)
+  if (!window) return { items: [], total }
   const items = await query
     .select(listColumns)
-    .orderBy(orderColumns[order.key as DatasetOrder], order.direction)
-    .orderBy('id', order.direction)
-    .limit(filter.page_size)
-    .offset((filter.page - 1) * filter.page_size)
+    .orderBy(orderColumns[order.key as DatasetOrder], window.direction)
+    .orderBy('id', window.direction)
+    .limit(window.limit)
+    .offset(window.offset)
     .$castTo<DatasetSummaryRow>()
     .execute()
-  return { items, total }
+  return { items: window.backwards ? items.reverse() : items, total }
 }
 
 function matching(q: string): Expression<SqlBool> {

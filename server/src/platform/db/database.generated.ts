@@ -222,6 +222,14 @@ export interface Experiments {
   trackerRunId: string;
 }
 
+export interface ExternalIdentities {
+  createdAt: Generated<Timestamp>;
+  issuer: string;
+  lastLoginAt: Generated<Timestamp>;
+  subject: string;
+  userId: string;
+}
+
 export interface LoginAttempts {
   failures: number;
   key: string;
@@ -851,6 +859,7 @@ export interface DB {
   datasetUploads: DatasetUploads;
   datasetUsage: DatasetUsage;
   experiments: Experiments;
+  externalIdentities: ExternalIdentities;
   loginAttempts: LoginAttempts;
   memberships: Memberships;
   modelAliases: ModelAliases;
