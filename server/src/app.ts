@@ -1,3 +1,5 @@
+import type { IdentityProvider } from './adapters/identity-provider/identity-provider.ts'
+import { openidConnect } from './adapters/identity-provider/openid-connect.driver.ts'
 import { smtpMail } from './adapters/mail/smtp.driver.ts'
 import { auditFeature } from './features/audit/audit.feature.ts'
 import { catalogFeature } from './features/catalog/catalog.feature.ts'
@@ -31,7 +33,7 @@ export interface AppParts {
 export function createFeatures({ config, signer, metrics }: AppParts): Feature[] {
   const mail = config.smtpUrl ? smtpMail({ url: config.smtpUrl, from: config.mailFrom }) : null
   const features: Feature[] = [
-    identityFeature(signer),
+    identityFeature(signer, config, identityProviderOf(config)),
     tenantsFeature(() => features),
     membersFeature,
     auditFeature,
@@ -50,6 +52,17 @@ export function createFeatures({ config, signer, metrics }: AppParts): Feature[]
   ]
   return features.map(toggled)
 }
+
+const identityProviderOf = (config: Config): IdentityProvider | null =>
+  config.oidcIssuer
+    ? openidConnect({
+        issuer: config.oidcIssuer,
+        clientId: config.oidcClientId,
+        clientSecret: config.oidcClientSecret,
+        scopes: config.oidcScopes,
+        groupsClaim: config.oidcGroupsClaim,
+      })
+    : null
 
 export const operationsOf = (features: Feature[]): Operation[] =>
   features.flatMap((feature) => feature.operations ?? [])

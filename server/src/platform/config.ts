@@ -107,6 +107,29 @@ export const settings = {
     shown: 'no e-mail',
   }),
   mailFrom: text('MAIL_FROM', 'Model Operations Platform <platform@localhost>', 'Sender of the e-mails.'),
+  oidcIssuer: text('OIDC_ISSUER', null, 'Identity provider for single sign-on with OpenID Connect, beside passwords.', {
+    pattern: /^https:\/\/|^http:\/\/(127\.0\.0\.1|localhost|\[::1\])[:/]/,
+    expected: 'must be an https:// address (http:// on loopback only)',
+    shown: 'no single sign-on',
+  }),
+  oidcClientId: text('OIDC_CLIENT_ID', 'platform-mlops', 'Our name at the identity provider.'),
+  oidcClientSecret: text('OIDC_CLIENT_SECRET', null, 'Our secret there; none for a public client.', { secret: true }),
+  oidcScopes: text('OIDC_SCOPES', 'openid email profile', 'Scopes to ask for, separated by spaces.'),
+  oidcGroupsClaim: text('OIDC_GROUPS_CLAIM', 'groups', 'Claim that lists the groups of a person.'),
+  oidcGroupRoles: text(
+    'OIDC_GROUP_ROLES',
+    '',
+    'What groups give, separated by semicolons: `group=tenant:ROLE`, or `group=*` for global administrators.',
+    {
+      pattern: /^[^;=]+=(\*|[a-z0-9-]+:[A-Z]+)(;[^;=]+=(\*|[a-z0-9-]+:[A-Z]+))*;?$/,
+      expected: 'must be like group=tenant:ROLE;admins=*',
+    },
+  ),
+  oidcTrustAddresses: flag(
+    'OIDC_TRUST_ADDRESSES',
+    false,
+    'Take e-mail addresses of the identity provider as verified though it does not say so.',
+  ),
   maxUploadBytes: integer(
     'MAX_UPLOAD_BYTES',
     1_099_511_627_776,

@@ -1,9 +1,9 @@
 import { anybody, session } from '../../platform/http/access.ts'
 import { Answer } from '../../platform/http/answer.ts'
-import { cookieName } from '../../platform/http/credentials.ts'
 import { type Operation, operation } from '../../platform/http/operation.ts'
 import { BearerToken, LoginForm } from './identity.schema.ts'
 import { logIn, logOut } from './login.service.ts'
+import { loginCookie } from './login-cookie.ts'
 import type { TokenSigner } from './tokens.ts'
 
 const loginErrors = {
@@ -78,12 +78,4 @@ export function authRoutes(signer: TokenSigner): Operation[] {
       handler: (ctx) => logOut(ctx),
     }),
   ]
-}
-
-/** @source contract B2.4 */
-function loginCookie(value: string, secure: boolean, maxAgeSeconds: number | null): string {
-  const parts = [`${cookieName}=${value}`, 'Path=/', 'HttpOnly', 'SameSite=Lax']
-  if (secure) parts.push('Secure')
-  if (maxAgeSeconds !== null) parts.push(`Max-Age=${maxAgeSeconds}`)
-  return parts.join('; ')
 }

@@ -1,5 +1,6 @@
 import { audited } from '../../platform/audit.ts'
 import type { AnonymousCtx, UserCtx } from '../../platform/context.ts'
+import type { Tx } from '../../platform/db/transaction.ts'
 import { badRequest, tooManyRequests } from '../../platform/errors.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import {
@@ -47,18 +48,25 @@ export async function logIn(
     await read(ctx, (tx) => countFailure(tx, key))
     throw badRequest('The e-mail address or the password is wrong.', { detail: 'LOGIN_BAD_CREDENTIALS' })
   }
+  audited(ctx, user.email)
+  return transaction(ctx, async (tx) => {
+    await forgetFailures(tx, key)
+    return openSession(tx, ctx, signer, user, login.userAgent)
+  })
+}
+
+/** A login of somebody who has proven who they are. */
+export async function openSession(
+  tx: Tx,
+  ctx: AnonymousCtx,
+  signer: TokenSigner,
+  user: { id: string },
+  userAgent: string | null,
+): Promise<{ token: string; lifetimeSeconds: number }> {
   const lifetimeSeconds = ctx.config.authTokenLifetime
   const expiresAt = lifetimeSeconds > 0 ? new Date(ctx.clock.now().getTime() + lifetimeSeconds * 1000) : null
-  audited(ctx, user.email)
-  const sessionId = await transaction(ctx, async (tx) => {
-    await forgetFailures(tx, key)
-    return insertSession(tx, {
-      userId: user.id,
-      expiresAt,
-      ip: ctx.ip,
-      userAgent: login.userAgent?.slice(0, 300) ?? null,
-    })
-  })
+  const session = { userId: user.id, expiresAt, ip: ctx.ip, userAgent: userAgent?.slice(0, 300) ?? null }
+  const sessionId = await insertSession(tx, session)
   return { token: await signer.sign({ userId: user.id, sessionId, expiresAt }), lifetimeSeconds }
 }
 

@@ -1,10 +1,14 @@
 import type { Tx } from '../../platform/db/transaction.ts'
 import { type Permission, permissionsOf, type Role, roleNames } from '../../platform/http/permissions.ts'
-import { listMemberIds, upsertMembership } from './members.store.ts'
+import { deleteMembership, listMemberIds, upsertMembership } from './members.store.ts'
 
 /** Gives a user the role in the tenant, in place of the one held. */
 export const grantRole = (tx: Tx, tenantId: string, userId: string, role: Role): Promise<void> =>
   upsertMembership(tx, tenantId, userId, role)
+
+/** Ends a membership; false when there was none. */
+export const removeRole = (tx: Tx, tenantId: string, userId: string): Promise<boolean> =>
+  deleteMembership(tx, tenantId, userId)
 
 /** Ids of the active members whose role holds the permission. */
 export const listHolders = (tx: Tx, tenantId: string, permission: Permission): Promise<string[]> =>
