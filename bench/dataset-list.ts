@@ -3,13 +3,13 @@
  * key, with the total. The named limit is a human one: 50 ms at the 95th percentile for first and last.
  * Usage: node bench/dataset-list.ts (about 2 minutes, most of it making the rows)
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { startInstance } from '../server/src/instance.ts'
 import { loadConfig } from '../server/src/platform/config.ts'
 import type { Services } from '../server/src/platform/context.ts'
 import { transaction } from '../server/src/platform/db/transaction.ts'
+import { dataFolder } from './platform.fixture.ts'
 
 const files = 1_000_000
 const datasets = 100_000
@@ -54,7 +54,7 @@ async function measure(url: string, token: string, path: string): Promise<number
   return times.sort((a, b) => a - b)[Math.ceil(0.95 * rounds) - 1]!
 }
 
-const dataDir = await mkdtemp(join(import.meta.dirname, '.data-'))
+const dataDir = await dataFolder()
 const config = loadConfig({
   PLATFORM_MLOPS_PORT: '0',
   PLATFORM_MLOPS_DATA_DIR: dataDir,

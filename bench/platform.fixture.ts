@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ export interface BenchPlatform {
 }
 
 export async function startPlatform(): Promise<BenchPlatform> {
-  const dataDir = await mkdtemp(join(import.meta.dirname, '.data-'))
+  const dataDir = await dataFolder()
   const port = await freePort()
   const child = spawn(process.execPath, [fileURLToPath(new URL('../server/src/main.ts', import.meta.url))], {
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -137,6 +137,13 @@ export async function sendFile(
     if (state.state === 'done') return state
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
+}
+
+/** A fresh data folder beside the benchmarks, which git ignores; the caller removes it. */
+export async function dataFolder(): Promise<string> {
+  const folder = join(import.meta.dirname, 'data')
+  await mkdir(folder, { recursive: true })
+  return mkdtemp(join(folder, 'platform-'))
 }
 
 export const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`
