@@ -43,6 +43,8 @@ export const UploadSession = named('UploadSession', {
   state: oneOf(uploadStates, { description: 'open takes chunks; done and failed are the end.' }),
   received: Type.Array(count('Index of a chunk.'), { description: 'Chunks that are safe here, ascending.' }),
   received_bytes: bytes('Sum of those.'),
+  progress: Type.Number({ minimum: 0, maximum: 1, description: 'Of the assembly, from 0 to 1; 0 before it.' }),
+  message: nullable(Type.String({ description: 'What the assembly is doing now, for people.' })),
   result: nullable(UploadResult),
   error: nullable(
     named('UploadError', {

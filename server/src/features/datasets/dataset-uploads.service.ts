@@ -3,7 +3,7 @@ import { openChunkFile } from '../../platform/blobs/chunk-file.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { badRequest, conflict, invalid, notFound, payloadTooLarge } from '../../platform/errors.ts'
-import { startRun } from '../../platform/runs/runs.ts'
+import { listSteps, startRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { requireDataset, requireWritable } from './dataset-access.ts'
 import { assembleUpload } from './dataset-assembly.runs.ts'
@@ -65,6 +65,8 @@ export interface UploadProgress {
   upload: UploadRow
   /** Indexes, ascending. */
   received: number[]
+  /** How far the background work is; absent before and after it. */
+  assembly?: { progress: number; message: string | null }
 }
 
 export async function getUpload(ctx: TenantCtx, datasetId: string, id: string): Promise<UploadProgress> {
@@ -72,7 +74,12 @@ export async function getUpload(ctx: TenantCtx, datasetId: string, id: string): 
   return read(ctx, async (tx) => {
     const upload = await findUpload(tx, ctx.tenant.id, datasetId, id, ctx.clock.now())
     if (!upload) throw noUpload()
-    return { upload, received: await receivedOf(tx, upload) }
+    const received = await receivedOf(tx, upload)
+    if (upload.state !== 'assembling' || !upload.runId) return { upload, received }
+    const steps = await listSteps(tx, upload.runId)
+    const current = steps.find((step) => step.state === 'running')
+    const progress = steps.reduce((sum, step) => sum + step.progress, 0) / Math.max(1, steps.length)
+    return { upload, received, assembly: { progress, message: current ? (current.message ?? current.title) : null } }
   })
 }
 

@@ -152,7 +152,7 @@ describe('POST /api/v1/datasets/{dataset_id}/uploads/{upload_id}:complete', () =
     const id = await draft()
     const files = await makeFlowers()
     const session = await send(id, await makeZip(files), { filename: 'no-zip-by-name' })
-    expect(session).toMatchObject({ state: 'done', result: { created: 12, skipped_total: 0 } })
+    expect(session).toMatchObject({ state: 'done', progress: 1, result: { created: 12, skipped_total: 0 } })
     const { body } = await developer.get(`/api/v1/datasets/${id}`)
     expect(body).toMatchObject({
       status: 'READY',

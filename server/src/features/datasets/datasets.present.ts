@@ -60,7 +60,7 @@ export const fileView = (row: FileRow) => ({
 
 export const fileName = (row: { path: string }): string => row.path.slice(row.path.lastIndexOf('/') + 1)
 
-export const uploadView = ({ upload, received }: UploadProgress) => ({
+export const uploadView = ({ upload, received, assembly }: UploadProgress) => ({
   upload_id: upload.id,
   dataset_id: upload.datasetId,
   filename: upload.filename,
@@ -70,6 +70,8 @@ export const uploadView = ({ upload, received }: UploadProgress) => ({
   state: upload.state,
   received,
   received_bytes: upload.receivedBytes,
+  progress: upload.state === 'done' ? 1 : (assembly?.progress ?? 0),
+  message: assembly?.message ?? null,
   result: upload.state === 'done' ? upload.result : null,
   error: upload.error,
   created_at: upload.createdAt,
