@@ -20,6 +20,7 @@ import {
 import { holdServedImage } from './image-holds.ts'
 import { reconcile, type Situation } from './reconcile.ts'
 import { listReplicas, listTenantReplicas } from './replicas.store.ts'
+import { requireEndpoint } from './require-endpoint.ts'
 import { deployRun } from './serving.runs.ts'
 import type { DeploymentAction } from './serving.states.ts'
 import { publishRoutes } from './serving-events.ts'
@@ -105,9 +106,7 @@ async function redeploy(
 }
 
 export async function loadEndpoint(tx: Tx, ctx: TenantCtx, name: string): Promise<EndpointRow> {
-  const endpoint = await findEndpoint(tx, ctx.tenant.id, name)
-  if (!endpoint) throw notFound('There is no such endpoint.')
-  return endpoint
+  return requireEndpoint(await findEndpoint(tx, ctx.tenant.id, name))
 }
 
 export async function loadSituation(tx: Tx, ctx: TenantCtx, name: string): Promise<Situation> {
@@ -136,8 +135,7 @@ function changeEndpoint(
 ): Promise<Situation> {
   audited(ctx, name)
   return transaction(ctx, async (tx) => {
-    const endpoint = await lockEndpointByName(tx, ctx.tenant.id, name)
-    if (!endpoint) throw notFound('There is no such endpoint.')
+    const endpoint = requireEndpoint(await lockEndpointByName(tx, ctx.tenant.id, name))
     await change(tx, endpoint)
     return loadSituation(tx, ctx, name)
   })

@@ -128,3 +128,26 @@ export async function updateEndpoint(
 export async function deleteEndpoint(tx: Tx, { tenantId, id }: EndpointRef): Promise<void> {
   await tx.deleteFrom('servingEndpoints').where('tenantId', '=', tenantId).where('id', '=', id).execute()
 }
+
+/** Nothing of a tenant's endpoints is wanted any more. */
+export async function abandonEndpoints(tx: Tx, tenantId: string): Promise<void> {
+  await tx
+    .updateTable('servingEndpoints')
+    .set((eb) => ({ desired: 'DELETED', state: 'DELETING', generation: eb('generation', '+', 1) }))
+    .where('tenantId', '=', tenantId)
+    .execute()
+  await tx
+    .updateTable('servingReplicas')
+    .set({ state: 'DRAINING', address: null })
+    .where('tenantId', '=', tenantId)
+    .execute()
+}
+
+export async function countEndpoints(tx: Tx, tenantId: string): Promise<Record<string, number>> {
+  const { count } = await tx
+    .selectFrom('servingEndpoints')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('tenantId', '=', tenantId)
+    .executeTakeFirstOrThrow()
+  return { endpoints: Number(count) }
+}

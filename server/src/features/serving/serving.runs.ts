@@ -13,6 +13,7 @@ import { drained, reconcile, removeReplica, type Situation } from './reconcile.t
 import { failingOf } from './replica-plan.ts'
 import type { DeploymentAction, DeploymentState } from './serving.states.ts'
 import { publishDeployment, publishRoutes } from './serving-events.ts'
+import { startValidation } from './validation.service.ts'
 
 export interface DeployInput {
   deploymentId: string
@@ -110,13 +111,15 @@ async function finish(s: Deploy): Promise<void> {
     const endpoint = await lockEndpoint(tx, refOf(s))
     // Done before, and killed before that was written down.
     if (!endpoint && action === 'delete') return
-    const { name, imageId } = requireCurrent(s, endpoint)
+    const current = requireCurrent(s, endpoint)
+    const { name, imageId } = current
     if (action === 'delete') {
       await deleteEndpoint(tx, refOf(s))
       await publishRoutes(tx, { tenantId, name })
     }
     if (action === 'delete' || action === 'update') await releaseImage(tx, ctx, holderOf(name))
     if (action === 'update') await holdServedImage(tx, ctx, name, await getReadyImage(tx, ctx, imageId))
+    if (action === 'create' || action === 'update') await startValidation(tx, ctx, current)
   })
 }
 

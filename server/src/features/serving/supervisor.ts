@@ -6,9 +6,13 @@ import { type EndpointRef, listServedDigests, listSupervised } from './endpoints
 import { drained, reconcile, removeReplica } from './reconcile.ts'
 import { attemptOf } from './replica-works.ts'
 import { findAttempts } from './replicas.store.ts'
+import { compactTraffic } from './traffic.store.ts'
 
 const roundMs = 1000
 const sweepEveryMs = 30_000
+/** Traffic is kept in buckets of 15 s for so long, then in longer ones; after the longest range it goes. */
+const fineTrafficMs = 25 * 3600_000
+const trafficKeptMs = 91 * 24 * 3600_000
 /** A fresh run takes over then, so that no run grows without end. */
 const shiftMs = 24 * 3600_000
 
@@ -62,7 +66,7 @@ function supervision(ctx: SystemCtx): () => Promise<void> {
   }
 }
 
-/** Removes works of replicas that are no more or have been started anew since, and images that nobody serves. */
+/** Removes works of replicas that are no more or were started anew since, images nobody serves, and old traffic. */
 export async function sweep(ctx: SystemCtx): Promise<void> {
   const { compute } = ctx.adapters
   // The list first: a work that is in it had its row before.
@@ -76,4 +80,6 @@ export async function sweep(ctx: SystemCtx): Promise<void> {
     if (present === undefined || attempt < present) await compute.remove(handle)
   }
   await compute.keepImages(await read(ctx, (tx) => listServedDigests(tx)))
+  const now = ctx.clock.now().getTime()
+  await read(ctx, (tx) => compactTraffic(tx, new Date(now - fineTrafficMs), new Date(now - trafficKeptMs)))
 }

@@ -71,8 +71,9 @@ export async function sumTraffic(
   }))
 }
 
-/** Sums rows older than a time up into rows of `seconds`, and drops what is older than anybody may ask for. */
-export async function compactTraffic(tx: Tx, olderThan: Date, seconds: number, dropBefore: Date): Promise<void> {
+/** Sums rows older than a time up into rows of five minutes, and drops those before another. */
+export async function compactTraffic(tx: Tx, olderThan: Date, dropBefore: Date): Promise<void> {
+  const seconds = 300
   await sql`delete from serving_traffic where bucket_at < ${dropBefore}`.execute(tx)
   await sql`
     with old as (
