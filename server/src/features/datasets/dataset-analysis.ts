@@ -5,17 +5,20 @@ import { read, transaction } from '../../platform/transaction.ts'
 import { findByPaths } from './dataset-files.store.ts'
 import { datasetFormats } from './dataset-formats.ts'
 import {
+  type AlikeImages,
   countClasses,
   countShapes,
   countSplits,
-  forgetSamples,
   imageSizes,
   listEmptyAnnotations,
-  listFaultyFiles,
-  listFormatFiles,
   listIdentical,
   listLookalikes,
   listUnannotated,
+} from './dataset-statistics.store.ts'
+import {
+  forgetSamples,
+  listFaultyFiles,
+  listFormatFiles,
   markAnnotations,
   markDuplicates,
   type Outcome,
@@ -25,7 +28,7 @@ import { extensionOf } from './file-kinds.ts'
 import { FindingCollector, toldPerCode } from './finding-collector.ts'
 import type { DatasetFormat, FormatContext, FormatFile, FormatResult, Survey } from './formats/dataset-format.ts'
 import { SampleSink } from './sample-sink.ts'
-import type { ClassCount, FindingCode } from './validation-report.ts'
+import type { ClassCount, Finding, FindingCode } from './validation-report.ts'
 
 const filesPerPage = 1000
 const marksPerTransaction = 10_000
@@ -220,41 +223,49 @@ async function addFileFindings(
   while (await transaction(ctx, (tx) => markDuplicates(tx, target, marksPerTransaction))) signal.throwIfAborted()
   const [same, alike] = await read(
     ctx,
-    async (tx) => [await listIdentical(tx, target), await listLookalikes(tx, target)] as const,
+    async (tx) =>
+      [await listIdentical(tx, target, toldPerCode), await listLookalikes(tx, target, toldPerCode)] as const,
   )
-  for (const { paths, ids, splits, count } of same) {
-    const place = { fileId: ids[1] ?? null, path: paths[1] ?? null }
-    findings.add({ code: 'duplicate_image', message: `The same bytes as ${paths[0]}.`, ...place }, count - 1)
-    if (splits.length > 1)
-      findings.add({
-        code: 'leakage_between_splits',
-        message: `The same image stands in ${splits.join(' and ')}: ${paths.join(', ')}.`,
-        ...place,
-      })
-  }
-  for (const { paths, ids, count } of alike) {
-    const place = { fileId: ids[1] ?? null, path: paths[1] ?? null }
-    findings.add({ code: 'near_duplicate_image', message: `Looks like ${paths[0]}.`, ...place }, count - 1)
-  }
+  addAlike(findings, 'duplicate_image', 'The same bytes as', same)
+  addMany(findings, 'leakage_between_splits', {
+    total: same[0]?.leaks ?? 0,
+    found: same
+      .filter(({ splits }) => splits.length > 1)
+      .map((group) => ({
+        ...placeOf(group),
+        message: `The same image stands in ${group.splits.join(' and ')}: ${group.paths.join(', ')}.`,
+      })),
+  })
+  addAlike(findings, 'near_duplicate_image', 'Looks like', alike)
+}
+
+const placeOf = ({ ids, paths }: AlikeImages) => ({ fileId: ids[1] ?? null, path: paths[1] ?? null })
+
+function addAlike(findings: FindingCollector, code: FindingCode, as: string, groups: AlikeImages[]): void {
+  const found = groups.map((group) => ({ ...placeOf(group), message: `${as} ${group.paths[0]}.` }))
+  addMany(findings, code, { total: groups[0]?.copies ?? 0, found })
 }
 
 /** Images that no annotation speaks of, and those of which one says that nothing is on them. */
 async function addUnannotated(ctx: TenantCtx, target: Target, findings: FindingCollector): Promise<void> {
+  const named = (message: string, { total, files }: { total: number; files: { id: string; path: string }[] }) => ({
+    total,
+    found: files.map(({ id, path }) => ({ message, fileId: id, path })),
+  })
   const none = await read(ctx, (tx) => listUnannotated(tx, target, toldPerCode))
-  addMany(findings, 'image_without_annotation', 'No annotation speaks of this image.', none)
+  addMany(findings, 'image_without_annotation', named('No annotation speaks of this image.', none))
   const empty = await read(ctx, (tx) => listEmptyAnnotations(tx, target, toldPerCode))
-  addMany(findings, 'empty_annotation', 'The annotation says that nothing is on this image.', empty)
+  addMany(findings, 'empty_annotation', named('The annotation says that nothing is on this image.', empty))
 }
 
-/** Tells the first and counts the rest. */
+/** Tells those that were found and counts all. */
 function addMany(
   findings: FindingCollector,
   code: FindingCode,
-  message: string,
-  { total, files }: { total: number; files: { id: string; path: string }[] },
+  { total, found }: { total: number; found: Omit<Finding, 'code'>[] },
 ): void {
-  for (const [index, { id, path }] of files.entries())
-    findings.add({ code, message, fileId: id, path }, index === files.length - 1 ? total - index : 1)
+  for (const [index, finding] of found.entries())
+    findings.add({ code, ...finding }, index === found.length - 1 ? total - index : 1)
 }
 
 const imbalance = 10

@@ -12,6 +12,8 @@ import { findFirst, folderOf, imageFoldersNear, joinPath, stemOf } from './image
 import { readJsonArrays } from './json-arrays.ts'
 
 const imagesPerLookup = 500
+/** The folder that had the last image, and the next best; all the others only for what is in neither. */
+const basesTriedFirst = 2
 const peekBytes = 64 * 1024
 
 interface CocoImage {
@@ -86,10 +88,10 @@ async function readImages(context: FormatContext, file: FormatFile, reading: Rea
   const split = splitOfFile(file.path)
   let batch: { image: CocoImage; line: number }[] = []
   const flush = async () => {
-    const found = await findFirst(
-      context,
-      batch.map(({ image }) => bases.map((base) => joinPath(base, image.file_name))),
-    )
+    const near = await lookUp(context, batch, bases.slice(0, basesTriedFirst))
+    const missed = batch.filter((_, index) => !near[index])
+    const far = missed.length > 0 ? await lookUp(context, missed, bases.slice(basesTriedFirst)) : []
+    const found = near.map((hit) => hit ?? far.shift() ?? null)
     for (const [index, { image, line }] of batch.entries()) {
       const hit = found[index]
       if (!hit) {
@@ -115,6 +117,14 @@ async function readImages(context: FormatContext, file: FormatFile, reading: Rea
     if (batch.length >= imagesPerLookup) await flush()
   }
   await flush()
+}
+
+/** The image of each entry in the first folder that has it. */
+function lookUp(context: FormatContext, batch: { image: CocoImage }[], bases: string[]) {
+  return findFirst(
+    context,
+    batch.map(({ image }) => bases.map((base) => joinPath(base, image.file_name))),
+  )
 }
 
 const headKeys = new Set(['images', 'categories'])
