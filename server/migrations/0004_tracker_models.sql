@@ -93,7 +93,7 @@ create table tracker_metrics (
   primary key (run_id, key)
 ) with (fillfactor = 70);
 -- Serves filters and orders by a metric.
-create index tracker_metrics_search on tracker_metrics (tenant_id, key, value);
+create index tracker_metrics_search on tracker_metrics (tenant_id, key, value) include (run_id);
 create unique index tracker_metrics_series on tracker_metrics (series_id);
 call enable_tenant_isolation('tracker_metrics');
 

@@ -64,14 +64,16 @@ export interface OrderTerm {
   descending: boolean
   /** Numbers that may be NaN, which comes after every number and before what is missing. */
   maybeNaN?: boolean
+  /** Lets an index give the order. */
+  neverNull?: boolean
 }
 
 export function orderBy(terms: OrderTerm[]): Sql {
   return sql.join(
-    terms.map(({ column, descending, maybeNaN }) => {
+    terms.map(({ column, descending, maybeNaN, neverNull }) => {
       const direction = descending ? sql`desc` : sql`asc`
       const last = maybeNaN ? sql`${column} = 'NaN' nulls last, ` : sql``
-      return sql`${last}${column} ${direction} nulls last`
+      return neverNull ? sql`${column} ${direction}` : sql`${last}${column} ${direction} nulls last`
     }),
   )
 }

@@ -1,0 +1,222 @@
+/**
+ * The tracker against the stock MLflow server from PyPI: the same requests from 20 connections, each server on a
+ * PostgreSQL of its own of the same kind, one after the other on this machine.
+ *
+ *     node bench/tracker.ts [seconds per figure, 8 when absent]
+ *
+ * Installs MLflow into an environment of its own at the first run (minutes). Ends with 1 when a target is missed.
+ */
+import { createReadStream } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { load, sendOnce } from './http-load.fixture.ts'
+import { fillMlflow, fillOurs } from './tracker-runs.fixture.ts'
+import { startMlflow, startOurs, type TrackerServer } from './tracker-servers.fixture.ts'
+
+const seconds = Number(process.argv[2] ?? 8)
+const connections = 20
+const artifactBytes = 2 ** 30
+
+type Figures = Record<string, number>
+
+// biome-ignore lint/suspicious/noExplicitAny: a benchmark looks into answers of every shape
+type Post = (path: string, body: object) => Promise<any>
+
+/** JSON in and out, on a connection of its own: servers close those that were idle. */
+const poster =
+  (server: TrackerServer): Post =>
+  async (path, body) => {
+    const request = { method: 'POST', path: `${server.prefix}/api/2.0/mlflow${path}`, body: JSON.stringify(body) }
+    return JSON.parse(await sendOnce(server, request))
+  }
+
+/** The figures of one server; rates per second, times in ms, speeds in MiB/s. */
+async function measure(server: TrackerServer, fill: (server: TrackerServer, runs: number) => Promise<string>) {
+  const figures: Figures = {}
+  const api = `${server.prefix}/api/2.0/mlflow`
+  const post = poster(server)
+  const runs: string[] = []
+  for (let i = 0; i < connections; i++) runs.push((await post('/runs/create', { experiment_id: '0' })).run.info.run_id)
+  const rate = async (path: string, body: (count: number) => object) => {
+    const next = (count: number) => ({ method: 'POST', path: api + path, body: JSON.stringify(body(count)) })
+    const options = { port: server.port, headers: server.headers, connections, next }
+    await load({ ...options, seconds: Math.min(2, seconds) })
+    return (await load({ ...options, seconds })).perSecond
+  }
+  let written = 0
+  const run = () => runs[written++ % connections]!
+  figures['create run'] = await rate('/runs/create', () => ({ experiment_id: '0', start_time: Date.now() }))
+  figures['log parameter'] = await rate('/runs/log-parameter', () => ({
+    run_id: run(),
+    key: `p${written}`,
+    value: 'v',
+  }))
+  figures['log metric'] = await rate('/runs/log-metric', () => point(run(), 'm', written))
+  figures['log batch of 10 metrics'] = await rate('/runs/log-batch', () => {
+    const run_id = run()
+    return { run_id, metrics: Array.from({ length: 10 }, (_, i) => point('', `m${i}`, written)) }
+  })
+  const experiment = await fill(server, 10_000)
+  figures['search 10,000 runs'] = await searchTime(post, experiment)
+  Object.assign(figures, await transfer(server, runs[0]!))
+  return figures
+}
+
+const point = (run_id: string, key: string, step: number) => ({
+  run_id,
+  key,
+  value: Math.sin(step),
+  timestamp: 1e12 + step,
+  step,
+})
+
+/** Median of the first page of the runs above a metric, the best first. */
+async function searchTime(post: Post, experiment: string) {
+  const body = {
+    experiment_ids: [experiment],
+    filter: 'metrics.m1 > 0.5',
+    order_by: ['metrics.m0 DESC'],
+    max_results: 100,
+  }
+  const times: number[] = []
+  for (let i = 0; i < 9; i++) {
+    const start = performance.now()
+    const { runs } = await post('/runs/search', body)
+    times.push(performance.now() - start)
+    if (runs.length !== 100) throw new Error(`the search gave ${runs.length} runs`)
+  }
+  return times.sort((a, b) => a - b)[4]!
+}
+
+/** Upload and download of one large file, and what it costs in memory. */
+async function transfer(server: TrackerServer, run: string): Promise<Figures> {
+  const path = `${server.prefix}/api/2.0/mlflow-artifacts/artifacts/0/${run}/artifacts/large.bin`
+  const file = join(import.meta.dirname, '.large.bin')
+  const handle = await open(file, 'w')
+  const piece = Buffer.alloc(1 << 20, 'bench')
+  for (let i = 0; i < artifactBytes / piece.length; i++) await handle.write(piece)
+  await handle.close()
+  const before = await server.memory()
+  let peak = before
+  const watch = setInterval(
+    () =>
+      void server.memory().then(
+        (now) => (peak = Math.max(peak, now)),
+        () => {},
+      ),
+    100,
+  )
+  try {
+    const up = await timed(() => send(server, 'PUT', path, file))
+    const down = await timed(() => send(server, 'GET', path))
+    const mebibytes = artifactBytes / 2 ** 20
+    return {
+      'upload 1 GiB': mebibytes / up,
+      'download 1 GiB': mebibytes / down,
+      'memory for it': (peak - before) / 2 ** 20,
+    }
+  } finally {
+    clearInterval(watch)
+    await rm(file, { force: true })
+  }
+}
+
+async function timed(act: () => Promise<void>): Promise<number> {
+  const start = performance.now()
+  await act()
+  return (performance.now() - start) / 1000
+}
+
+async function send({ port, headers }: TrackerServer, method: string, path: string, file?: string): Promise<void> {
+  const length: Record<string, string> = file ? { 'content-length': String(artifactBytes) } : {}
+  const call = request({ port, host: '127.0.0.1', method, path, headers: { ...headers, ...length } })
+  const answered = new Promise<number>((resolve, reject) => {
+    call.on('error', reject).on('response', (answer) => {
+      let received = 0
+      answer.on('data', (bytes: Buffer) => (received += bytes.length))
+      answer.on('end', () =>
+        answer.statusCode === 200 ? resolve(received) : reject(new Error(`${method}: ${answer.statusCode}`)),
+      )
+    })
+  })
+  if (file) await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), call)
+  else call.end()
+  const received = await answered
+  if (!file && received !== artifactBytes) throw new Error(`${received} bytes came back`)
+}
+
+/** What only the platform is asked for. */
+async function measureScale(server: TrackerServer): Promise<Figures> {
+  const post = poster(server)
+  const search = await searchTime(post, await fillOurs(server, 100_000))
+  const { run_id } = (await post('/runs/create', { experiment_id: '0' })).run.info
+  for (let from = 0; from < 1_000_000; from += 1000) {
+    const metrics = Array.from({ length: 1000 }, (_, i) => point('', 'long', from + i))
+    await post('/runs/log-batch', { run_id, metrics })
+  }
+  const path = `${server.prefix}/api/2.0/mlflow/metrics/get-history-bulk-interval?run_ids=${run_id}&metric_key=long&max_results=500`
+  const times: number[] = []
+  for (let i = 0; i < 9; i++) {
+    const start = performance.now()
+    const { metrics } = JSON.parse(await sendOnce(server, { method: 'GET', path }))
+    times.push(performance.now() - start)
+    if (metrics.length > 500 || metrics.length < 400) throw new Error(`${metrics.length} points came`)
+  }
+  return { 'search 100,000 runs': search, '500 of 1,000,000 points': times.sort((a, b) => a - b)[4]! }
+}
+
+/** A figure, how many times as good as the peer it must be, and the most it may take. */
+interface Target {
+  unit: '/s' | 'ms' | 'MiB/s' | 'MiB'
+  ratio?: number
+  most?: number
+}
+
+const targets: Record<string, Target> = {
+  'create run': { unit: '/s', ratio: 10 },
+  'log parameter': { unit: '/s', ratio: 10 },
+  'log metric': { unit: '/s', ratio: 10 },
+  'log batch of 10 metrics': { unit: '/s', ratio: 10 },
+  'search 10,000 runs': { unit: 'ms', ratio: 10, most: 100 },
+  'upload 1 GiB': { unit: 'MiB/s', ratio: 1.5 },
+  'download 1 GiB': { unit: 'MiB/s', ratio: 1.5 },
+  'memory for it': { unit: 'MiB', most: 100 },
+  'search 100,000 runs': { unit: 'ms', most: 250 },
+  '500 of 1,000,000 points': { unit: 'ms', most: 50 },
+}
+
+function report(ours: Figures, theirs: Figures): boolean {
+  let met = true
+  console.log(`${'figure'.padEnd(26)}${'platform'.padStart(14)}${'mlflow'.padStart(14)}${'ratio'.padStart(9)}  target`)
+  for (const [name, { unit, ratio, most }] of Object.entries(targets)) {
+    const [own, peer] = [ours[name]!, theirs[name]]
+    const times = peer === undefined ? null : unit === 'ms' || unit === 'MiB' ? peer / own : own / peer
+    const good = (ratio === undefined || (times ?? 0) >= ratio) && (most === undefined || own <= most)
+    met &&= good
+    const figure = (value?: number) => (value === undefined ? '' : `${value.toFixed(1)} ${unit}`).padStart(14)
+    const wanted = [ratio && `≥ ${ratio} ×`, most && `≤ ${most} ${unit}`].filter(Boolean).join(', ')
+    const shown = times === null ? '' : `${times.toFixed(1)} ×`
+    console.log(
+      `${name.padEnd(26)}${figure(own)}${figure(peer)}${shown.padStart(9)}  ${wanted} ${good ? 'met' : 'MISSED'}`,
+    )
+  }
+  return met
+}
+
+async function withServer<T>(start: () => Promise<TrackerServer>, work: (server: TrackerServer) => Promise<T>) {
+  const server = await start()
+  try {
+    return await work(server)
+  } finally {
+    await server.stop()
+  }
+}
+
+const ours = await withServer(startOurs, async (server) => ({
+  ...(await measure(server, fillOurs)),
+  ...(await measureScale(server)),
+}))
+const theirs = await withServer(startMlflow, (server) => measure(server, fillMlflow))
+process.exitCode = report(ours, theirs) ? 0 : 1
