@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
-import type { Client, Notification } from 'pg'
+import type { Notification } from 'pg'
 import type { Database } from '../db/database.ts'
+import { openSteadyConnection } from '../db/steady-connection.ts'
 import type { Tx } from '../db/transaction.ts'
 import type { Log } from '../log.ts'
 
@@ -34,30 +35,18 @@ export async function publish(tx: Tx, channel: string, name: string, data: unkno
 /** Listens with a connection of its own and reconnects for as long as it is open. */
 export async function openEventHub(db: Database, log: Log): Promise<EventHub> {
   const listeners = new Map<string, Set<(event: PublishedEvent) => void>>()
-  let client: Client | null = null
-  let closed = false
-
   const receive = (message: Notification) => {
     const [channel, name, data] = JSON.parse(message.payload ?? '[]') as [string, string, unknown]
     for (const listener of [...(listeners.get(channel) ?? [])]) listener({ channel, name, data })
   }
-  const connect = async () => {
-    client = await db.listenConnection()
-    client.on('notification', receive)
-    client.once('end', () => void reconnect())
-    await client.query(`listen ${pgChannel}`)
-  }
-  const reconnect = async () => {
-    while (!closed) {
-      try {
-        return await connect()
-      } catch (error) {
-        log.warn({ err: error }, 'events: the listening connection is down; trying again')
-        await new Promise((resolve) => setTimeout(resolve, 500))
-      }
-    }
-  }
-  await connect()
+  const connection = await openSteadyConnection(db, {
+    name: 'events',
+    log,
+    async prepare(client) {
+      client.on('notification', receive)
+      await client.query(`listen ${pgChannel}`)
+    },
+  })
 
   return {
     subscribe(channel, listener) {
@@ -68,9 +57,6 @@ export async function openEventHub(db: Database, log: Log): Promise<EventHub> {
         if (set.size === 0) listeners.delete(channel)
       }
     },
-    async close() {
-      closed = true
-      await client?.end()
-    },
+    close: () => connection.close(),
   }
 }

@@ -20,9 +20,9 @@ export async function claimRun(tx: Tx, { worker, live, kinds }: Claimant) {
   if (kinds.length === 0) return undefined
   const result = await sql<{ id: string }>`
     select r.id from runs r
-    where r.kind = any(${kinds})
+    where r.kind = any(${kinds}) and r.id <> all(${live}::uuid[])
       and ((r.state = 'pending' and r.run_after <= now())
-        or (r.state = 'running' and r.owner = ${worker} and r.id <> all(${live}::uuid[]))
+        or (r.state = 'running' and r.owner = ${worker})
         or (r.state = 'running' and not exists (
           select from pg_locks l where l.locktype = 'advisory' and l.granted
             and l.database = (select oid from pg_database where datname = current_database())

@@ -1,5 +1,6 @@
 import type { Client } from 'pg'
 import type { Actor, Services, SystemCtx, TenantCtx } from '../context.ts'
+import { openSteadyConnection } from '../db/steady-connection.ts'
 import { transaction } from '../db/transaction.ts'
 import { permissionsOf } from '../http/permissions.ts'
 import { RunCanceled, type RunKind, type Schedule, WorkerStopping } from './define-run.ts'
@@ -32,7 +33,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
   const { services } = options
   const kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]))
   const live = new Map<string, { kind: string; abort: AbortController; done: Promise<void> }>()
-  let session: { client: Client; owner: number } | null = null
+  let owner: number | null = null
   let stopping = false
   let looking: Promise<void> | null = null
   let lookAgain = false
@@ -55,13 +56,13 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
 
   async function takeAll(): Promise<void> {
     await startDueSchedules(services, kinds, options.schedules ?? [])
-    while (!stopping && session && live.size < (options.maxRuns ?? 32)) {
-      const { owner } = session
+    while (!stopping && owner !== null && live.size < (options.maxRuns ?? 32)) {
+      const worker = owner
       const run = await transaction(services.db, 'system', (tx) =>
-        claimRun(tx, { worker: owner, live: [...live.keys()], kinds: openKinds() }),
+        claimRun(tx, { worker, live: [...live.keys()], kinds: openKinds() }),
       )
       if (!run) return
-      begin(run, owner)
+      begin(run, worker)
     }
   }
 
@@ -105,8 +106,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     if (row?.cancelRequestedAt) run.abort.abort(new RunCanceled(row.cancelReason ?? 'canceled'))
   }
 
-  async function connect(): Promise<void> {
-    const client = await services.db.listenConnection()
+  async function takeUpDuty(client: Client): Promise<void> {
     const { rows } = await client.query(
       `with me as (select nextval('worker_numbers')::int as number)
        select number, pg_advisory_lock(${workerLock}, number) from me`,
@@ -117,27 +117,21 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
       // A canceled run that nobody holds must still be ended.
       look()
     })
-    client.once('end', () => void reconnect())
     await client.query(`listen ${wakeChannel}`)
-    session = { client, owner: rows[0].number }
+    owner = rows[0].number
     look()
   }
 
-  async function reconnect(): Promise<void> {
-    session = null
-    // Without the lock others may take our runs, so our hands come off them first.
-    for (const run of live.values()) run.abort.abort(new WorkerStopping())
-    while (!stopping) {
-      try {
-        return await connect()
-      } catch (error) {
-        services.log.warn({ err: error }, 'worker: no database connection; trying again')
-        await new Promise((resolve) => setTimeout(resolve, 500))
-      }
-    }
-  }
-
-  await connect()
+  const connection = await openSteadyConnection(services.db, {
+    name: 'worker',
+    log: services.log,
+    prepare: takeUpDuty,
+    lost() {
+      owner = null
+      // Without the lock others may take our runs, so our hands come off them first.
+      for (const run of live.values()) run.abort.abort(new WorkerStopping())
+    },
+  })
   const timer = setInterval(look, options.pollMs ?? 2000)
   return {
     async stop() {
@@ -146,7 +140,7 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
       for (const run of live.values()) run.abort.abort(new WorkerStopping())
       await Promise.allSettled([...live.values()].map((run) => run.done))
       await looking
-      await session?.client.end().catch(() => undefined)
+      await connection.close()
     },
   }
 }
