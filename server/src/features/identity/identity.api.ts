@@ -1,6 +1,7 @@
 import type { Tx } from '../../platform/db/transaction.ts'
 import { badRequest, conflict, notFound } from '../../platform/errors.ts'
 import {
+  deleteExpiredSessions,
   deleteSessionsOf,
   deleteUser,
   findUser,
@@ -75,3 +76,6 @@ export async function keepAnAdministrator(tx: Tx, withoutId: string): Promise<vo
 
 /** Ids of the active global administrators. */
 export const listAdministrators = (tx: Tx): Promise<string[]> => listActiveSuperusers(tx)
+
+/** Forgets logins that have expired; returns how many. */
+export const forgetExpiredLogins = (tx: Tx): Promise<number> => deleteExpiredSessions(tx)

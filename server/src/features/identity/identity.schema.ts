@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { named, nullable, uuid } from '../../platform/schema.ts'
+import { named, nullable, oneOf, uuid } from '../../platform/schema.ts'
 
 export const email = (description: string) =>
   Type.String({ maxLength: 320, pattern: '^[^\\s@]+@[^\\s@]+\\.?[^\\s@]*$', description })
@@ -43,6 +43,7 @@ export const PasswordChange = named('PasswordChange', {
 export const LoginForm = named('LoginForm', {
   username: Type.String({ minLength: 1, maxLength: 320, description: 'E-mail address of the account.' }),
   password: Type.String({ maxLength: 1024, description: 'Password of the account.' }),
+  grant_type: Type.Optional(oneOf(['password'], { description: 'As OAuth 2.0 clients send it; may be absent.' })),
 })
 
 export const BearerToken = named('BearerToken', {

@@ -101,6 +101,12 @@ export async function deleteSession(tx: Tx, id: string): Promise<void> {
   await tx.deleteFrom('sessions').where('id', '=', id).execute()
 }
 
+/** Forgets logins that have expired; they let nobody in since. */
+export async function deleteExpiredSessions(tx: Tx): Promise<number> {
+  const result = await tx.deleteFrom('sessions').where('expiresAt', '<', sql<Date>`now()`).executeTakeFirst()
+  return Number(result.numDeletedRows)
+}
+
 /** Ends every login of a user but the one that is kept. */
 export async function deleteSessionsOf(tx: Tx, userId: string, keep: string | null = null): Promise<void> {
   let query = tx.deleteFrom('sessions').where('userId', '=', userId)

@@ -44,6 +44,14 @@ describe('POST /auth/jwt/login', () => {
     expect(missing.body.detail).toEqual([{ loc: ['body', 'password'], msg: 'is required', type: 'missing' }])
   })
 
+  test('422 for another grant than that of a password; what OAuth clients send besides is ignored', async () => {
+    const form = { username: 'admin@example.com', password: testPassword, scope: 'x', client_id: 'y' }
+    const withGrant = (grant_type: string) =>
+      platform.anonymous('POST', '/auth/jwt/login', { body: new URLSearchParams({ ...form, grant_type }) })
+    expect((await withGrant('password')).status).toBe(200)
+    expect((await withGrant('refresh_token')).body.detail[0].loc).toEqual(['body', 'grant_type'])
+  })
+
   test('429 after ten failures in a minute, for that account alone', async () => {
     for (let i = 0; i < 10; i++) await login('victim@example.com', 'guess')
     const reply = await login('victim@example.com', 'guess')

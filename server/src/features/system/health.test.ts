@@ -150,6 +150,12 @@ describe('housekeeping', () => {
     const gone = await scheduled(ended(2))
     const recent = await scheduled(ended(0.5))
     const failed = await scheduled({ state: 'failed', endedAt: daysAgo(2) })
+    const { userId } = platform.admin
+    const expired = { id: newId(), userId, expiresAt: daysAgo(1) }
+    const lasting = { id: newId(), userId, expiresAt: daysAgo(-1) }
+    await transaction(platform.services.db, 'system', (tx) =>
+      tx.insertInto('sessions').values([expired, lasting]).execute(),
+    )
     await transaction(platform.services.db, 'system', (tx) =>
       tx
         .updateTable('schedules')
@@ -161,6 +167,10 @@ describe('housekeeping', () => {
     expect(await left('runLogs', [old, young, kept, live])).toEqual(expect.arrayContaining([young, kept, live]))
     expect(await left('runLogs', [old])).toEqual([])
     expect(await left('runs', [old, recent, failed])).toHaveLength(3)
+    const sessions = await transaction(platform.services.db, 'system', (tx) =>
+      tx.selectFrom('sessions').select('id').where('id', 'in', [expired.id, lasting.id]).execute(),
+    )
+    expect(sessions).toEqual([{ id: lasting.id }])
   })
 })
 

@@ -1,5 +1,6 @@
 import { defineRun, type Schedule, type StepRun, step } from '../../platform/runs/define-run.ts'
 import { read } from '../../platform/transaction.ts'
+import { forgetExpiredLogins } from '../identity/identity.api.ts'
 import { listRetention } from '../tenants/tenants.api.ts'
 import { deleteRunLogs, deleteScheduledRuns } from './housekeeping.store.ts'
 
@@ -8,11 +9,15 @@ const batchRows = 2000
 
 type Run = StepRun<Record<string, never>>
 
-/** What nobody reads any more: logs of old runs as each tenant's retention says, and runs of the schedules. */
+/** What nobody reads any more: logs of old runs as each tenant's retention says, expired logins, runs of schedules. */
 export const housekeeping = defineRun<Record<string, never>>({
   kind: 'system.housekeeping',
   steps: [
     step('logs', 'Erase old logs', eraseLogs),
+    step('logins', 'Forget expired logins', async (s) => {
+      const forgotten = await read(s.ctx, forgetExpiredLogins)
+      if (forgotten) s.log(`${forgotten} expired logins forgotten`)
+    }),
     step('schedules', 'Erase old runs of schedules', eraseScheduledRuns),
   ],
 })

@@ -19,7 +19,7 @@ export interface DeletionInput {
 
 type Run = StepRun<DeletionInput>
 
-const batchRows = 5000
+const batchRows = 1000
 
 /** Everything of a tenant: first what runs, then what each feature keeps outside the database, then the rows. */
 export function deletionKind(features: Feature[]): RunKind<DeletionInput> {
