@@ -58,7 +58,12 @@ function node() {
 
 function run([command, ...args], extra) {
   const executable = command === 'node' ? node() : bin(command)
-  const env = { ...process.env, PATH: `${join(root, 'node_modules', '.bin')}:${process.env.PATH}` }
+  const env = {
+    // Decoding images and syncing files share libuv's threads; four of them hold uploads back.
+    UV_THREADPOOL_SIZE: '16',
+    ...process.env,
+    PATH: `${join(root, 'node_modules', '.bin')}:${process.env.PATH}`,
+  }
   const child = spawn(executable, [...args, ...extra], { cwd: root, stdio: 'inherit', env })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   return new Promise((resolve) => child.on('exit', (code, signal) => resolve(signal ? 1 : (code ?? 1))))

@@ -126,7 +126,7 @@ export async function completeUpload(
   await until('validation', 1800, async () => {
     const dataset = await client.get(`/api/v1/datasets/${datasetId}`)
     if (dataset.status === 'INVALID')
-      throw new JobError(`the dataset is not valid: ${JSON.stringify(dataset.validation?.findings?.slice(0, 3))}`)
+      throw new JobError(`the dataset is not valid: ${JSON.stringify(dataset.validation?.issues?.slice(0, 3))}`)
     return dataset.status === 'READY' ? dataset : null
   })
   return { created: result.created, skipped: result.skipped.length ?? result.skipped }

@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import type { BlobStore, ByteRange } from '../blobs/blob-store.ts'
 import { rangeNotSatisfiable } from '../errors.ts'
@@ -34,7 +34,8 @@ export async function contentAnswer(blobs: BlobStore, request: FastifyRequest, c
   const range = requestedRange(request, etag, content.size)
   headers['content-length'] = String(range ? range.end - range.start + 1 : content.size)
   if (range) headers['content-range'] = `bytes ${range.start}-${range.end}/${content.size}`
-  const body: Readable | null = request.method === 'HEAD' ? null : await blobs.open(content.digest, range ?? undefined)
+  // An empty stream leaves the declared length alone, which no other empty body does.
+  const body = request.method === 'HEAD' ? Readable.from([]) : await blobs.open(content.digest, range ?? undefined)
   return new Answer({ status: range ? 206 : 200, headers, body })
 }
 
