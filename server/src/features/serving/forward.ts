@@ -48,6 +48,7 @@ export function forward(address: string, { method, path, headers, body, signal }
     clearTimeout(timer)
     signal.removeEventListener('abort', leave)
   })
+  // The connection is made before the first byte of the body is read; headers and first piece then travel together.
   upstream.once('socket', (socket) => (socket.connecting ? socket.once('connect', send) : send()))
   upstream.once('response', resolve)
   upstream.once('error', (error) =>
@@ -55,8 +56,6 @@ export function forward(address: string, { method, path, headers, body, signal }
       connected ? badGateway('The inference server broke off.', { cause: error }) : new NotConnected(error.message),
     ),
   )
-  // The connection is made before the first byte of the body is read.
-  upstream.flushHeaders()
   if (signal.aborted) leave()
   return promise
 }

@@ -141,7 +141,9 @@ describe('forwarding', () => {
     const gone = Promise.withResolvers<void>()
     const address = await upstream((request) => request.once('close', () => gone.resolve()))
     const client = new AbortController()
-    const answer = post(address, new PassThrough(), client.signal)
+    const body = new PassThrough()
+    body.write('the beginning')
+    const answer = post(address, body, client.signal)
     setTimeout(() => client.abort(), 50)
     await expect(answer).rejects.toThrow()
     await gone.promise
