@@ -1,12 +1,14 @@
 import { defineFeature } from '../../platform/feature.ts'
 import { imageRoutes } from './images.routes.ts'
 import { imageBuild } from './images.runs.ts'
+import { countImages } from './images.store.ts'
 
 export const imagesFeature = defineFeature({
   name: 'images',
   operations: imageRoutes,
   runs: [imageBuild],
-  notificationGroups: [],
+  tenantCounts: countImages,
+  notificationGroups: [{ name: 'images', title: 'Images' }],
   healthChecks: [
     {
       name: 'image builder',

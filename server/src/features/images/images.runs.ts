@@ -3,8 +3,10 @@ import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict } from '../../platform/errors.ts'
 import { defineRun, type RunChange, type StepRun, step } from '../../platform/runs/define-run.ts'
+import { getRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { getModelVersion, type ModelVersion } from '../models/models.api.ts'
+import { notify } from '../notifications/notifications.api.ts'
 import { holdImage, publishImage } from '../registry/registry.api.ts'
 import { buildProgress, buildSteps } from './images.states.ts'
 import { updateImage } from './images.store.ts'
@@ -84,7 +86,27 @@ async function changed(tx: Tx, change: RunChange<BuildInput>): Promise<void> {
     if (state === 'canceled') await updateImage(tx, imageId, { state: 'CANCELED', endedAt })
     if (state === 'failed')
       await updateImage(tx, imageId, { state: 'FAILED', endedAt, error: error && pickError(error) })
+    if (state === 'succeeded' || state === 'failed') await tellStarter(tx, change, error?.message ?? null)
   }
+}
+
+/** The end is news to whoever started the build. */
+async function tellStarter(
+  tx: Tx,
+  { runId, tenantId, input }: RunChange<BuildInput>,
+  fault: string | null,
+): Promise<void> {
+  const { actorId } = await getRun(tx, runId)
+  if (!actorId || !tenantId) return
+  await notify(tx, {
+    tenantId,
+    to: { userIds: [actorId] },
+    group: 'images',
+    title: `The image of ${input.modelName} version ${input.modelVersion} ${fault ? 'failed' : 'is ready'}`,
+    body: fault,
+    link: `/images/${input.imageId}`,
+    dedupeKey: `image:${input.imageId}`,
+  })
 }
 
 const pickError = ({ message, step }: { message: string; step: string | null }) => ({ message, step })

@@ -95,3 +95,12 @@ export async function countBuilding(tx: Tx, tenantId: string): Promise<number> {
     .executeTakeFirstOrThrow()
   return Number(row.count)
 }
+
+export async function countImages(tx: Tx, tenantId: string): Promise<Record<string, number>> {
+  const { count } = await tx
+    .selectFrom('modelImages')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('tenantId', '=', tenantId)
+    .executeTakeFirstOrThrow()
+  return { images: Number(count) }
+}

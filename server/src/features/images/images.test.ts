@@ -38,6 +38,8 @@ describe('POST /api/v1/images', () => {
     expect(raw.text).toBe(log.body.lines.map((line: string) => `${line}\n`).join(''))
     const runs = await client.get(`/api/v1/images/${image.id}/runs`)
     expect(runs.body.items).toMatchObject([{ run_id: image.run_id, state: 'succeeded', image_ref: image.reference }])
+    const told = await client.get('/api/v1/notifications')
+    expect(told.body.items[0]).toMatchObject({ group: 'images', link: `/images/${image.id}` })
     expect((await client.get(`/api/v1/images/${image.id}`, { headers: { 'if-none-match': '*' } })).status).toBe(304)
   })
 

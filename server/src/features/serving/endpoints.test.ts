@@ -172,6 +172,8 @@ describe('an image that does not start', () => {
     const failed = await whenEndpoint(client, 'broken', 'FAILED')
     expect(failed.error).toMatchObject({ exit_code: 1, reason: 'exited' })
     expect(failed.error.message).toContain('model.json')
+    const told = await client.get('/api/v1/notifications')
+    expect(told.body.items[0]).toMatchObject({ group: 'serving', title: 'Endpoint broken is FAILED' })
     const deployment = await whenDeployed(client, created.body.deployment_id)
     expect(deployment).toMatchObject({ state: 'FAILED', error: { step: 'ready', reason: 'replica_crashes' } })
     const refused = await predict('broken')

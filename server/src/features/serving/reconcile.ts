@@ -2,6 +2,7 @@ import type { SystemCtx, TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
 import { read, transaction } from '../../platform/transaction.ts'
+import { notify } from '../notifications/notifications.api.ts'
 import { isRolling } from './deployments.store.ts'
 import { type EndpointRef, type EndpointRow, type Failure, lockEndpoint, updateEndpoint } from './endpoints.store.ts'
 import { endpointError, endpointState, type Observation, observe, planReplicas } from './replica-plan.ts'
@@ -79,7 +80,28 @@ async function settle(tx: Tx, ctx: ServingCtx, endpoint: EndpointRow, before: Re
   const error = endpointError(state, replicas)
   await updateEndpoint(tx, endpoint, { state, error, checkedAt: now })
   if (state !== endpoint.state || addressesOf(replicas) !== addressesOf(before)) await publishRoutes(tx, endpoint)
+  if (state !== endpoint.state && (state === 'FAILED' || state === 'DEGRADED'))
+    await tellOperators(tx, endpoint, state, error, now)
   return { endpoint: { ...endpoint, state, error, checkedAt: now }, replicas }
+}
+
+/** At most once an hour for each state, however often it comes and goes. */
+function tellOperators(
+  tx: Tx,
+  { id, tenantId, name }: EndpointRow,
+  state: 'FAILED' | 'DEGRADED',
+  error: Failure | null,
+  now: Date,
+): Promise<void> {
+  return notify(tx, {
+    tenantId,
+    to: { permission: 'OPERATE' },
+    group: 'serving',
+    title: `Endpoint ${name} is ${state}`,
+    body: error?.message ?? null,
+    link: `/serving/${name}`,
+    dedupeKey: `endpoint:${id}:${state}:${Math.floor(now.getTime() / 3600_000)}`,
+  })
 }
 
 const addressesOf = (replicas: ReplicaRow[]): string =>

@@ -31,6 +31,7 @@ export function servingFeature(): Feature {
     schedules: [superviseSchedule],
     tenantPurge: [endServing],
     tenantCounts: countEndpoints,
+    notificationGroups: [{ name: 'serving', title: 'Serving' }],
     async start(services) {
       routes.listen(services)
     },
