@@ -140,6 +140,83 @@ create table tracker_metric_chunks (
 alter table tracker_metric_chunks set (toast_tuple_target = 256);
 call enable_tenant_isolation('tracker_metric_chunks');
 
+-- Appends points to a run and keeps the last value per key. Gives back the series with enough loose points for a chunk.
+-- A point that is there already is left out: clients send a batch again when its answer was lost.
+create function tracker_log_metrics(
+    tenant uuid, run uuid, keys text[], steps bigint[], times bigint[], point_values double precision[], pack_from integer)
+  returns bigint[]
+  language plpgsql
+as $$
+declare
+  full_series bigint[];
+begin
+  with given as (
+    select * from unnest(keys, steps, times, point_values) as g(key, step, at_ms, value)
+  ),
+  last as (
+    select distinct on (key) key, step, at_ms, value, count(*) over (partition by key) as points
+    from given order by key, step desc, at_ms desc, value desc
+  ),
+  series as (
+    insert into tracker_metrics as m (run_id, tenant_id, key, step, at_ms, value, loose_count)
+    select run, tenant, key, step, at_ms, value, points from last order by key
+    on conflict (run_id, key) do update set
+      (step, at_ms, value) = (
+        select * from (values (m.step, m.at_ms, m.value), (excluded.step, excluded.at_ms, excluded.value))
+          as candidate(step, at_ms, value)
+        order by step desc, at_ms desc, value desc limit 1
+      ),
+      loose_count = m.loose_count + excluded.loose_count
+    returning m.key, m.series_id, m.loose_count
+  ),
+  loose as (
+    insert into tracker_metric_points (series_id, tenant_id, step, at_ms, value)
+    select s.series_id, tenant, g.step, g.at_ms, g.value from given g join series s using (key)
+    on conflict do nothing
+  )
+  select array_agg(s.series_id) into full_series from series s where s.loose_count >= pack_from;
+  return full_series;
+end
+$$;
+
+-- What one request logs to a run, in one round trip: nothing of it unless the run is active and no parameter changes.
+create function tracker_log(
+    tenant uuid, run uuid, param_keys text[], param_values text[], tag_keys text[], tag_values text[],
+    keys text[], steps bigint[], times bigint[], point_values double precision[], pack_from integer,
+    out lifecycle text, out changed_key text, out held text, out given text, out full_series bigint[])
+  language plpgsql
+as $$
+begin
+  select r.lifecycle_stage into lifecycle from tracker_runs r where r.run_id = run and r.tenant_id = tenant;
+  if lifecycle is distinct from 'active' then
+    return;
+  end if;
+  if cardinality(param_keys) > 0 then
+    -- The update changes nothing; it makes a value that another transaction wrote at the same time come back too.
+    with wanted as (select * from unnest(param_keys, param_values) as g(key, value)),
+    kept as (
+      insert into tracker_params as p (run_id, tenant_id, key, value)
+      select run, tenant, key, value from wanted order by key
+      on conflict (run_id, key) do update set value = p.value
+      returning p.key, p.value
+    )
+    select k.key, k.value, w.value into changed_key, held, given
+    from wanted w join kept k using (key) where k.value <> w.value limit 1;
+    if changed_key is not null then
+      return;
+    end if;
+  end if;
+  if cardinality(tag_keys) > 0 then
+    insert into tracker_tags (run_id, tenant_id, key, value)
+    select run, tenant, key, value from unnest(tag_keys, tag_values) as g(key, value) order by key
+    on conflict (run_id, key) do update set value = excluded.value;
+  end if;
+  if cardinality(keys) > 0 then
+    full_series := tracker_log_metrics(tenant, run, keys, steps, times, point_values, pack_from);
+  end if;
+end
+$$;
+
 create table tracker_datasets (
   id uuid primary key,
   tenant_id uuid not null,
@@ -244,15 +321,18 @@ create function tracker_login(hash text)
     token_id uuid, tenant_id uuid, tenant_code text, tenant_is_active boolean, user_id uuid, email text, full_name text,
     is_superuser boolean, role text, last_used_at timestamptz
   )
-  language sql stable
+  -- In this language the plan is made once per connection, not once per request.
+  language plpgsql stable
   set app.system = 'on'
 as $$
-  select k.id, t.id, t.code, t.is_active, u.id, u.email, u.full_name, u.is_superuser, m.role, k.last_used_at
+begin
+  return query select k.id, t.id, t.code, t.is_active, u.id, u.email, u.full_name, u.is_superuser, m.role, k.last_used_at
   from tracker_tokens k
   join tenants t on t.id = k.tenant_id
   join users u on u.id = k.user_id and u.is_active
   left join memberships m on m.tenant_id = k.tenant_id and m.user_id = k.user_id
-  where k.token_hash = hash and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+  where k.token_hash = hash and k.revoked_at is null and (k.expires_at is null or k.expires_at > now());
+end
 $$;
 
 create table models (

@@ -15,44 +15,49 @@ const chunkPoints = 256
 /** Loose points of a series that make it worth packing; the newest chunk's worth stays loose, so resends are seen. */
 const packFrom = 3 * chunkPoints
 
-/**
- * Appends points and keeps the last value per key, in one statement. A point that is there already is left out: clients
- * send a batch again when its answer was lost.
- */
+/** Appends points and keeps the last value per key; a point that is there already is left out. */
 export async function insertMetrics(tx: Tx, tenantId: string, runId: string, points: MetricPoint[]): Promise<void> {
   if (points.length === 0) return
-  const keys = points.map((point) => point.key)
-  const steps = points.map((point) => point.step)
-  const times = points.map((point) => point.timestampMs)
-  const values = points.map((point) => point.value)
-  const result = await sql<{ seriesId: number; looseCount: number }>`
-    with given as (
-      select * from unnest(${keys}::text[], ${steps}::bigint[], ${times}::bigint[], ${values}::float8[])
-        as g(key, step, at_ms, value)
-    ),
-    last as (
-      select distinct on (key) key, step, at_ms, value, count(*) over (partition by key) as points
-      from given order by key, step desc, at_ms desc, value desc
-    ),
-    series as (
-      insert into tracker_metrics as m (run_id, tenant_id, key, step, at_ms, value, loose_count)
-      select ${runId}::uuid, ${tenantId}::uuid, key, step, at_ms, value, points from last order by key
-      on conflict (run_id, key) do update set
-        (step, at_ms, value) = (
-          select * from (values (m.step, m.at_ms, m.value), (excluded.step, excluded.at_ms, excluded.value))
-            as candidate(step, at_ms, value)
-          order by step desc, at_ms desc, value desc limit 1
-        ),
-        loose_count = m.loose_count + excluded.loose_count
-      returning key, series_id, loose_count
-    ),
-    loose as (
-      insert into tracker_metric_points (series_id, tenant_id, step, at_ms, value)
-      select s.series_id, ${tenantId}::uuid, g.step, g.at_ms, g.value from given g join series s using (key)
-      on conflict do nothing
-    )
-    select series_id, loose_count from series where loose_count >= ${packFrom}`.execute(tx)
-  for (const { seriesId } of result.rows) await packSeries(tx, seriesId)
+  const result = await sql<{ fullSeries: number[] | null }>`
+    select tracker_log_metrics(${tenantId}, ${runId}, ${metricColumns(points)}, ${packFrom}) as full_series`.execute(tx)
+  for (const seriesId of result.rows[0]?.fullSeries ?? []) await packSeries(tx, seriesId)
+}
+
+/** Keys, steps, times and values as the functions of the database take them. */
+const metricColumns = (points: MetricPoint[]) => sql`
+  ${points.map((point) => point.key)}::text[], ${points.map((point) => point.step)}::bigint[],
+  ${points.map((point) => point.timestampMs)}::bigint[], ${points.map((point) => point.value)}::float8[]`
+
+export interface LoggedEntries {
+  metrics: MetricPoint[]
+  params: [key: string, value: string][]
+  tags: [key: string, value: string][]
+}
+
+export interface LogOutcome {
+  /** Null when there is no such run; nothing was logged unless it is active. */
+  lifecycle: 'active' | 'deleted' | null
+  /** A parameter that holds another value; then the caller must give the transaction up. */
+  changedKey: string | null
+  held: string | null
+  given: string | null
+}
+
+/** Everything that one request logs to a run, in one round trip. */
+export async function logToRun(
+  tx: Tx,
+  tenantId: string,
+  runId: string,
+  { metrics, params, tags }: LoggedEntries,
+): Promise<LogOutcome> {
+  const columns = (entries: [string, string][]) =>
+    sql`${entries.map(([key]) => key)}::text[], ${entries.map(([, value]) => value)}::text[]`
+  const result = await sql<LogOutcome & { fullSeries: number[] | null }>`
+    select * from tracker_log(${tenantId}, ${runId}, ${columns(params)}, ${columns(tags)},
+      ${metricColumns(metrics)}, ${packFrom})`.execute(tx)
+  const { fullSeries, ...outcome } = result.rows[0]!
+  for (const seriesId of fullSeries ?? []) await packSeries(tx, seriesId)
+  return outcome
 }
 
 /** Moves the oldest loose points of a series into full chunks. The caller holds the series' row. */

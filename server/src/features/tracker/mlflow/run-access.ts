@@ -3,10 +3,15 @@ import type { Tx } from '../../../platform/db/transaction.ts'
 import { findRun, type TrackerRunRow } from '../runs.store.ts'
 import { doesNotExist, invalidParameter } from './mlflow-errors.ts'
 
+export const noSuchRun = (runId: string) => doesNotExist(`Run with id=${runId} not found`)
+
+export const deletedRun = (runId: string) =>
+  invalidParameter(`The run ${runId} must be in the 'active' state. Current state is deleted.`)
+
 /** Throws RESOURCE_DOES_NOT_EXIST. */
 export async function loadRun(tx: Tx, ctx: TenantCtx, runId: string): Promise<TrackerRunRow> {
   const run = await findRun(tx, ctx.tenant.id, runId)
-  if (!run) throw doesNotExist(`Run with id=${runId} not found`)
+  if (!run) throw noSuchRun(runId)
   return run
 }
 
@@ -14,5 +19,5 @@ export async function loadRun(tx: Tx, ctx: TenantCtx, runId: string): Promise<Tr
 export async function loadActiveRun(tx: Tx, ctx: TenantCtx, runId: string): Promise<TrackerRunRow> {
   const run = await loadRun(tx, ctx, runId)
   if (run.lifecycleStage === 'active') return run
-  throw invalidParameter(`The run ${runId} must be in the 'active' state. Current state is deleted.`)
+  throw deletedRun(runId)
 }

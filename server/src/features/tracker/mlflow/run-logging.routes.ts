@@ -1,14 +1,13 @@
 import type { TenantCtx } from '../../../platform/context.ts'
-import type { Tx } from '../../../platform/db/transaction.ts'
 import { transaction } from '../../../platform/transaction.ts'
-import { insertMetrics } from '../metrics.store.ts'
-import { deleteTag, insertParams, updateRun, upsertTags } from '../runs.store.ts'
+import { logToRun } from '../metrics.store.ts'
+import { deleteTag, isRunId, updateRun } from '../runs.store.ts'
 import { type Fields, messages, optionalText, requiredRunId, requiredText } from './fields.ts'
 import { batchLimits, checkTag, paramsOf, tagsOf } from './limits.ts'
 import { type LinkedMetric, linkedMetricOf, logLinkedMetrics } from './linked-metrics.ts'
 import { doesNotExist, invalidParameter } from './mlflow-errors.ts'
 import { type MlflowRoute, write } from './mlflow-route.ts'
-import { loadActiveRun } from './run-access.ts'
+import { deletedRun, loadActiveRun, noSuchRun } from './run-access.ts'
 import { appendModelHistory } from './run-inputs.store.ts'
 import { runNameTag } from './runs.routes.ts'
 
@@ -19,30 +18,24 @@ interface Logged {
   tags: [key: string, value: string][]
 }
 
-/** Parameters first: they are what can be refused. */
-async function log(ctx: TenantCtx, runId: string, { metrics, params, tags }: Logged): Promise<null> {
-  const tenantId = ctx.tenant.id
+async function log(ctx: TenantCtx, runId: string, logged: Logged): Promise<null> {
+  if (!isRunId(runId)) throw noSuchRun(runId)
   await transaction(ctx, async (tx) => {
-    await loadActiveRun(tx, ctx, runId)
-    const [changed] = await insertParams(tx, tenantId, runId, params)
-    if (changed) {
+    const { lifecycle, changedKey, held, given } = await logToRun(tx, ctx.tenant.id, runId, logged)
+    if (lifecycle === null) throw noSuchRun(runId)
+    if (lifecycle === 'deleted') throw deletedRun(runId)
+    if (changedKey !== null) {
       throw invalidParameter(
-        `Changing param values is not allowed. Param with key='${changed.key}' was already logged with ` +
-          `value='${changed.held}' for run ID='${runId}'. Attempted logging new value '${changed.given}'.`,
+        `Changing param values is not allowed. Param with key='${changedKey}' was already logged with ` +
+          `value='${held}' for run ID='${runId}'. Attempted logging new value '${given}'.`,
       )
     }
-    await logTags(tx, ctx, runId, tags)
-    await insertMetrics(tx, tenantId, runId, metrics)
-    await logLinkedMetrics(tx, ctx, runId, metrics)
+    // The tag of the name and the name are one thing.
+    const name = logged.tags.find(([key]) => key === runNameTag)?.[1]
+    if (name) await updateRun(tx, ctx.tenant.id, runId, { name })
+    await logLinkedMetrics(tx, ctx, runId, logged.metrics)
   })
   return null
-}
-
-/** The tag of the name and the name are one thing. */
-async function logTags(tx: Tx, ctx: TenantCtx, runId: string, tags: Logged['tags']): Promise<void> {
-  await upsertTags(tx, ctx.tenant.id, runId, tags)
-  const name = tags.find(([key]) => key === runNameTag)?.[1]
-  if (name) await updateRun(tx, ctx.tenant.id, runId, { name })
 }
 
 function logBatch(ctx: TenantCtx, fields: Fields, bodyBytes: number): Promise<null> {
