@@ -219,6 +219,74 @@ begin
     from registry_repositories r where r.name = repository and r.pushed_at is not null);
 end $$;
 
+-- An upload from its begin to its end, a round trip each. Whoever loses the last moments of a session in a power cut
+-- begins it again, so only its end waits for the disk.
+create function registry_start_upload(for_tenant uuid, repository text, upload uuid, new_repository uuid) returns void
+  language plpgsql as $$
+declare
+  found_id uuid;
+begin
+  perform set_config('app.tenant_id', for_tenant::text, true), set_config('synchronous_commit', 'off', true);
+  select id into found_id from registry_repositories where name = repository;
+  if found_id is null then
+    insert into registry_repositories (id, tenant_id, name) values (new_repository, for_tenant, repository)
+    on conflict (name) do nothing;
+    select id into found_id from registry_repositories where name = repository;
+  end if;
+  insert into registry_uploads (id, repository_id, tenant_id) values (upload, found_id, for_tenant);
+end $$;
+
+-- Also notes the content that is to come, where it is known, and says what the quota leaves (null without one).
+create function registry_open_upload(for_tenant uuid, repository text, upload uuid, content text)
+  returns table (id uuid, received_bytes bigint, repository_id uuid, left_bytes bigint)
+  language plpgsql as $$
+declare
+  quota bigint;
+begin
+  perform set_config('app.tenant_id', for_tenant::text, true), set_config('synchronous_commit', 'off', true);
+  select quota_bytes into quota from registry_quotas where tenant_id = for_tenant;
+  if content is not null then
+    insert into registry_contents (digest) values (content) on conflict (digest) do update set touched_at = now();
+  end if;
+  return query
+    select u.id, u.received_bytes, u.repository_id,
+      case when quota is not null then quota - registry_usage(for_tenant) end
+    from registry_uploads u join registry_repositories r on r.id = u.repository_id
+    where u.id = upload and r.name = repository;
+end $$;
+
+-- Bytes of a tenant as its quota counts them: each blob once, manifests, and uploads that are under way.
+create function registry_usage(for_tenant uuid) returns bigint
+  language sql stable as $$
+  select (
+    (select coalesce(sum(size), 0) from
+      (select distinct on (digest) size from registry_blobs where tenant_id = for_tenant) blobs)
+    + (select coalesce(sum(size), 0) from
+      (select distinct on (digest) size from registry_manifests where tenant_id = for_tenant) manifests)
+    + (select coalesce(sum(received_bytes), 0) from registry_uploads where tenant_id = for_tenant))::bigint
+$$;
+
+-- False when the upload ended or moved on meanwhile.
+create function registry_advance_upload(for_tenant uuid, upload uuid, from_bytes bigint, to_bytes bigint)
+  returns boolean language plpgsql as $$
+begin
+  perform set_config('app.tenant_id', for_tenant::text, true), set_config('synchronous_commit', 'off', true);
+  update registry_uploads set received_bytes = to_bytes, touched_at = now()
+  where id = upload and received_bytes = from_bytes;
+  return found;
+end $$;
+
+create function registry_end_upload(
+  for_tenant uuid, upload uuid, repository uuid, blob text, content text, bytes bigint) returns void
+  language plpgsql as $$
+begin
+  perform set_config('app.tenant_id', for_tenant::text, true);
+  insert into registry_blobs (repository_id, tenant_id, digest, content_digest, size)
+  values (repository, for_tenant, blob, content, bytes)
+  on conflict (repository_id, digest) do update set touched_at = now();
+  delete from registry_uploads where id = upload;
+end $$;
+
 -- Which of these contents (64 hexadecimal digits of SHA-256 each) are named anywhere outside of the registry: in a row of
 -- any table, whatever its shape, so that no feature has to be remembered. The same bytes may be somebody's data file.
 -- Reads whole tables; only a sweep that has found something asks.

@@ -141,15 +141,8 @@ export async function getRepositoryItem(tx: Tx, id: string): Promise<RepositoryI
 
 /** Bytes of the tenant as its quota counts them: each blob once, manifests, and uploads that are under way. */
 export async function sumUsage(tx: Tx, tenantId: string): Promise<number> {
-  const result = await sql<{ bytes: number }>`
-    select (select coalesce(sum(size), 0) from
-        (select distinct on (digest) size from registry_blobs where tenant_id = ${tenantId}) blobs)
-      + (select coalesce(sum(size), 0) from
-        (select distinct on (digest) size from registry_manifests where tenant_id = ${tenantId}) manifests)
-      + (select coalesce(sum(received_bytes), 0) from registry_uploads where tenant_id = ${tenantId}) as bytes`.execute(
-    tx,
-  )
-  return Number(result.rows[0]!.bytes)
+  const result = await sql<{ bytes: number }>`select registry_usage(${tenantId}) as bytes`.execute(tx)
+  return result.rows[0]!.bytes
 }
 
 export interface TenantSummary {

@@ -1,49 +1,58 @@
 import { sql } from 'kysely'
+import type { Database } from '../../platform/db/database.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
-import type { RepositoryRow } from './repositories.store.ts'
+import type { BlobLink } from './blobs.store.ts'
 
-/** A session that loses its last moments in a power cut costs its client a new start, so nobody waits for the disk. */
-const withoutSync = (tx: Tx) => sql`set local synchronous_commit = off`.execute(tx)
+/** Pushes take these steps all the time, so each is one statement that sets its own scope. */
+type Db = Pick<Database, 'kysely'>
 
-export async function insertUpload(tx: Tx, repository: RepositoryRow): Promise<string> {
-  await withoutSync(tx)
+/** Begins an upload; the repository is made when it is not there yet. Returns the upload's id. */
+export async function startUpload(db: Db, tenantId: string, name: string): Promise<string> {
   const id = newId()
-  await tx
-    .insertInto('registryUploads')
-    .values({ id, repositoryId: repository.id, tenantId: repository.tenantId })
-    .execute()
+  await sql`select registry_start_upload(${tenantId}, ${name}, ${id}, ${newId()})`.execute(db.kysely)
   return id
 }
 
-/** An open upload of the repository of that name. */
-export async function findUpload(tx: Tx, name: string, id: string) {
-  return tx
-    .selectFrom('registryUploads as u')
-    .innerJoin('registryRepositories as r', 'r.id', 'u.repositoryId')
-    .select(['u.id', 'u.receivedBytes', 'u.repositoryId'])
-    .select(['r.tenantId', 'r.name', 'r.pushedAt'])
-    .where('u.id', '=', id)
-    .where('r.name', '=', name)
-    .executeTakeFirst()
+export interface OpenUpload {
+  id: string
+  name: string
+  receivedBytes: number
+  repositoryId: string
+  /** What the quota leaves; null without a quota. */
+  leftBytes: number | null
 }
 
-export type UploadRow = NonNullable<Awaited<ReturnType<typeof findUpload>>>
+/**
+ * An upload of the repository of that name that has not ended.
+ * @param content SHA-256 digest of what is to be stored next, which a sweep then leaves alone; null when not known yet
+ */
+export async function openUpload(
+  db: Db,
+  tenantId: string,
+  upload: { name: string; id: string },
+  content: string | null,
+): Promise<OpenUpload | undefined> {
+  const result = await sql<Omit<OpenUpload, 'name'>>`
+    select * from registry_open_upload(${tenantId}, ${upload.name}, ${upload.id}, ${content})`.execute(db.kysely)
+  const row = result.rows[0]
+  return row && { ...row, name: upload.name }
+}
 
 /** Records what arrived; false when the upload ended or moved on meanwhile. */
-export async function advanceUpload(tx: Tx, id: string, from: number, to: number): Promise<boolean> {
-  await withoutSync(tx)
-  const result = await tx
-    .updateTable('registryUploads')
-    .set({ receivedBytes: to, touchedAt: sql`now()` })
-    .where('id', '=', id)
-    .where('receivedBytes', '=', from)
-    .executeTakeFirst()
-  return result.numUpdatedRows > 0n
+export async function advanceUpload(db: Db, tenantId: string, id: string, from: number, to: number): Promise<boolean> {
+  const result = await sql<{ moved: boolean }>`
+    select registry_advance_upload(${tenantId}, ${id}, ${from}, ${to}) as moved`.execute(db.kysely)
+  return result.rows[0]!.moved
 }
 
-/** False when it had ended already. */
-export async function deleteUpload(tx: Tx, id: string): Promise<boolean> {
-  const result = await tx.deleteFrom('registryUploads').where('id', '=', id).executeTakeFirst()
-  return result.numDeletedRows > 0n
+/** Links the blob that the upload brought, and forgets the upload. */
+export async function endUpload(db: Db, tenantId: string, upload: OpenUpload, link: BlobLink): Promise<void> {
+  const { digest, contentDigest, size } = link
+  await sql`select registry_end_upload(${tenantId}, ${upload.id}, ${upload.repositoryId}, ${digest}, ${contentDigest},
+    ${size})`.execute(db.kysely)
+}
+
+export async function deleteUpload(tx: Tx, id: string): Promise<void> {
+  await tx.deleteFrom('registryUploads').where('id', '=', id).execute()
 }

@@ -6,17 +6,17 @@ import { transaction } from '../../../platform/transaction.ts'
 import { type BlobLink, linkBlobs, noteContents } from '../blobs.store.ts'
 import { quotaLeft } from '../quota.ts'
 import { ensureRepository } from '../repositories.store.ts'
-import { advanceUpload, deleteUpload, type UploadRow } from '../uploads.store.ts'
+import { advanceUpload, endUpload, type OpenUpload } from '../uploads.store.ts'
 import type { OciCall } from './oci-call.ts'
 import { digestAlgorithm, digestOfFileBy } from './oci-digest.ts'
 import { type OciError, ociError } from './oci-errors.ts'
 import { uploadRange } from './oci-ranges.ts'
 
 /** Takes the body as one whole blob, checked while it is written. Throws DIGEST_INVALID, DENIED over the quota. */
-export async function receiveWhole(call: OciCall, digest: string): Promise<BlobLink> {
+export async function receiveWhole(call: OciCall, digest: string, upload?: OpenUpload): Promise<BlobLink> {
   const { ctx, request } = call
   if (digestAlgorithm(digest) !== 'sha256') return receiveOther(call, digest)
-  const maxBytes = await roomFor(call, [digest])
+  const maxBytes = upload ? roomOf(call, upload) : await roomFor(call, [digest])
   const { size } = await naming(digest, () => ctx.blobs.put(bodyStream(request), { expected: digest, maxBytes }))
   return { digest, contentDigest: digest, size }
 }
@@ -45,16 +45,16 @@ async function* hashed(content: AsyncIterable<Uint8Array>, hash: { update(part: 
  * Appends the body to the upload and returns the bytes it holds then; a body that breaks leaves it as it was.
  * Throws BLOB_UPLOAD_INVALID (416) while another chunk arrives, SIZE_INVALID, DENIED over the quota.
  */
-export async function receiveChunk(call: OciCall, upload: UploadRow, chunkBytes: number | null): Promise<number> {
+export async function receiveChunk(call: OciCall, upload: OpenUpload, chunkBytes: number | null): Promise<number> {
   const { ctx, request, registry } = call
-  const maxBytes = await roomFor(call, [], upload.receivedBytes)
+  const maxBytes = roomOf(call, upload)
   const path = registry.uploads.pathOf(upload.id)
   try {
     return await registry.uploads.append(path, upload.receivedBytes, bodyStream(request), {
       maxBytes,
       ...(chunkBytes === null ? {} : { expectedBytes: chunkBytes }),
       commit: async (end) => {
-        const moved = await transaction(ctx, (tx) => advanceUpload(tx, upload.id, upload.receivedBytes, end))
+        const moved = await advanceUpload(ctx.db, ctx.tenant.id, upload.id, upload.receivedBytes, end)
         if (!moved) throw ociError('BLOB_UPLOAD_UNKNOWN', { detail: { upload: upload.id } })
       },
     })
@@ -64,14 +64,14 @@ export async function receiveChunk(call: OciCall, upload: UploadRow, chunkBytes:
 }
 
 /** Moves what the upload holds into the blob store. Throws DIGEST_INVALID; the upload then stays as it is. */
-export async function storeUpload(call: OciCall, upload: UploadRow, digest: string): Promise<BlobLink> {
+export async function storeUpload(call: OciCall, upload: OpenUpload, digest: string): Promise<BlobLink> {
   const { ctx, registry } = call
   const path = registry.uploads.pathOf(upload.id)
   const size = upload.receivedBytes
   const contentDigest = await registry.uploads.digest(path, size)
   const algorithm = digestAlgorithm(digest)!
   requireSame(digest, algorithm === 'sha256' ? contentDigest : await digestOfFileBy(path, algorithm))
-  await call.look((tx) => noteContents(tx, [contentDigest]))
+  if (contentDigest !== digest) await call.look((tx) => noteContents(tx, [contentDigest]))
   await ctx.blobs.adopt(path, { digest: contentDigest })
   return { digest, contentDigest, size }
 }
@@ -81,14 +81,14 @@ export async function linkBlob(
   { ctx, registry }: OciCall,
   name: string,
   link: BlobLink,
-  upload: UploadRow | null,
+  upload: OpenUpload | null,
 ): Promise<Answer> {
-  await transaction(ctx, async (tx) => {
-    const repository = upload ? { ...upload, id: upload.repositoryId } : await ensureRepository(tx, ctx.tenant.id, name)
-    await linkBlobs(tx, repository, [link])
-    if (upload) await deleteUpload(tx, upload.id)
-  })
-  if (upload) await registry.uploads.remove(registry.uploads.pathOf(upload.id))
+  if (upload) {
+    await endUpload(ctx.db, ctx.tenant.id, upload, link)
+    await registry.uploads.remove(registry.uploads.pathOf(upload.id))
+  } else {
+    await transaction(ctx, async (tx) => linkBlobs(tx, await ensureRepository(tx, ctx.tenant.id, name), [link]))
+  }
   return new Answer({
     status: 201,
     headers: {
@@ -99,14 +99,20 @@ export async function linkBlob(
   })
 }
 
-/** Notes what comes and says how many bytes may come: what the quota leaves, and the longest upload at all. */
-async function roomFor({ ctx, look }: OciCall, digests: string[], receivedBytes = 0): Promise<number> {
+/** How many bytes may come: what the quota leaves, and the longest upload at all. */
+function roomOf({ ctx }: OciCall, { leftBytes, receivedBytes }: OpenUpload): number {
+  if (leftBytes !== null && leftBytes <= 0) throw overQuota()
+  return Math.min(leftBytes ?? Number.POSITIVE_INFINITY, ctx.config.maxUploadBytes - receivedBytes)
+}
+
+/** The same for a blob that comes without an upload; notes what is to come. */
+async function roomFor({ ctx, look }: OciCall, digests: string[]): Promise<number> {
   const left = await look(async (tx) => {
     await noteContents(tx, digests)
     return quotaLeft(tx, ctx.tenant.id)
   })
   if (left <= 0) throw overQuota()
-  return Math.min(left, ctx.config.maxUploadBytes - receivedBytes)
+  return Math.min(left, ctx.config.maxUploadBytes)
 }
 
 const overQuota = (): OciError => ociError('DENIED', { message: 'The tenant’s registry quota is used up.' })
@@ -126,7 +132,7 @@ async function naming<T>(digest: string, write: () => Promise<T>): Promise<T> {
   }
 }
 
-function chunkError(error: unknown, upload: UploadRow): unknown {
+function chunkError(error: unknown, upload: OpenUpload): unknown {
   if (!(error instanceof PlatformError)) return error
   switch (error.code) {
     case 'conflict':

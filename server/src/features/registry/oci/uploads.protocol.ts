@@ -1,8 +1,7 @@
 import { Answer } from '../../../platform/http/answer.ts'
 import { bodyLength } from '../../../platform/http/bodies.ts'
 import { transaction } from '../../../platform/transaction.ts'
-import { ensureRepository } from '../repositories.store.ts'
-import { deleteUpload, findUpload, insertUpload, type UploadRow } from '../uploads.store.ts'
+import { deleteUpload, startUpload as insertUpload, type OpenUpload, openUpload } from '../uploads.store.ts'
 import { linkBlob, receiveChunk, receiveWhole, storeUpload } from './blob-intake.ts'
 import { findMountable } from './blob-mounts.ts'
 import type { OciCall } from './oci-call.ts'
@@ -23,9 +22,7 @@ export async function startUpload(call: OciCall, name: string): Promise<Answer> 
   if (start.kind === 'monolithic' && hasBody(call, start.digest)) {
     return linkBlob(call, name, await receiveWhole(call, start.digest), null)
   }
-  const id = await transaction(call.ctx, async (tx) =>
-    insertUpload(tx, await ensureRepository(tx, call.ctx.tenant.id, name)),
-  )
+  const id = await insertUpload(call.ctx.db, call.ctx.tenant.id, name)
   return new Answer({ status: 202, headers: progressHeaders({ name, id, receivedBytes: 0 }) })
 }
 
@@ -35,7 +32,9 @@ function hasBody({ request }: OciCall, digest: string): boolean {
 }
 
 export async function answerUpload(call: OciCall, { method, name, uploadId }: UploadRoute): Promise<Answer> {
-  const upload = await call.look((tx) => findUpload(tx, name, uploadId))
+  const digest = method === 'PUT' ? parseUploadEnd(call.query) : null
+  const content = digest && digestAlgorithm(digest) === 'sha256' ? digest : null
+  const upload = await openUpload(call.ctx.db, call.ctx.tenant.id, { name, id: uploadId }, content)
   if (!upload) throw ociError('BLOB_UPLOAD_UNKNOWN', { detail: { upload: uploadId } })
   switch (method) {
     case 'GET':
@@ -43,37 +42,36 @@ export async function answerUpload(call: OciCall, { method, name, uploadId }: Up
     case 'PATCH':
       return patchUpload(call, upload)
     case 'PUT':
-      return endUpload(call, upload)
+      return endUpload(call, upload, digest!)
     case 'DELETE':
       return cancelUpload(call, upload)
   }
 }
 
-async function patchUpload(call: OciCall, upload: UploadRow): Promise<Answer> {
+async function patchUpload(call: OciCall, upload: OpenUpload): Promise<Answer> {
   const receivedBytes = await receiveChunk(call, upload, nextChunk(call, upload))
   return new Answer({ status: 202, headers: progressHeaders({ ...upload, receivedBytes }) })
 }
 
-async function endUpload(call: OciCall, upload: UploadRow): Promise<Answer> {
-  const digest = parseUploadEnd(call.query)
+async function endUpload(call: OciCall, upload: OpenUpload, digest: string): Promise<Answer> {
   const chunkBytes = nextChunk(call, upload)
   // All of it in one piece needs no file to wait in.
   if (upload.receivedBytes === 0 && digestAlgorithm(digest) === 'sha256') {
-    return linkBlob(call, upload.name, await receiveWhole(call, digest), upload)
+    return linkBlob(call, upload.name, await receiveWhole(call, digest, upload), upload)
   }
   const receivedBytes = chunkBytes === 0 ? upload.receivedBytes : await receiveChunk(call, upload, chunkBytes)
   const link = await storeUpload(call, { ...upload, receivedBytes }, digest)
   return linkBlob(call, upload.name, link, upload)
 }
 
-async function cancelUpload({ ctx, registry }: OciCall, upload: UploadRow): Promise<Answer> {
+async function cancelUpload({ ctx, registry }: OciCall, upload: OpenUpload): Promise<Answer> {
   await transaction(ctx, (tx) => deleteUpload(tx, upload.id))
   await registry.uploads.remove(registry.uploads.pathOf(upload.id))
   return new Answer({ status: 204 })
 }
 
 /** Length of the chunk in bytes, null when unknown. Throws BLOB_UPLOAD_INVALID (416), SIZE_INVALID. */
-function nextChunk({ request }: OciCall, upload: UploadRow): number | null {
+function nextChunk({ request }: OciCall, upload: OpenUpload): number | null {
   const length = request.headers['transfer-encoding'] ? null : (bodyLength(request) ?? 0)
   try {
     return requireNextChunk(request.headers['content-range'], upload.receivedBytes, length)
@@ -83,7 +81,7 @@ function nextChunk({ request }: OciCall, upload: UploadRow): number | null {
 }
 
 /** A refused chunk is told with the place to go on from. */
-function withProgress(error: unknown, upload: UploadRow): unknown {
+function withProgress(error: unknown, upload: OpenUpload): unknown {
   const { headers } = error as { headers?: Record<string, string> }
   if (headers) Object.assign(headers, progressHeaders(upload))
   return error

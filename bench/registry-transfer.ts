@@ -1,0 +1,134 @@
+/**
+ * Moving images: the platform's registry against Debian's docker-registry, both on loopback and on the same disk, in
+ * alternating rounds; the platform checks a token on every request, the peer lets everybody in.
+ * Targets: push and pull by skopeo ≥ 1.0 ×, one PUT of the whole blob ≥ 1.2 ×, GET of a blob ≥ 0.8 × its speed.
+ * Usage: node bench/registry-transfer.ts [largest image in MiB, 1024 when absent] (about 5 minutes)
+ */
+import { createReadStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { blobPath, type ImageLayout, writeImageLayout } from '../acceptance/registry/image-layout.ts'
+import { type Arena, authorization, type Contestant, execute, median, openArena, timed } from './registry.fixture.ts'
+
+const mebibyte = 1024 * 1024
+const rounds = 3
+const largest = Number(process.argv[2] ?? 1024)
+const images: Record<string, number[]> = {
+  '10 MB': [10 * mebibyte],
+  '200 MB': [Math.min(200, largest) * mebibyte],
+  [`${largest} MiB`]: [largest * mebibyte],
+  [`5 × ${Math.round(largest / 5)} MiB`]: Array.from({ length: 5 }, () => Math.round(largest / 5) * mebibyte),
+}
+
+const arena = await openArena()
+try {
+  const rows: Row[] = []
+  for (const [title, layers] of Object.entries(images)) rows.push(...(await compareImage(arena, title, layers)))
+  report(rows)
+} finally {
+  await arena.close()
+}
+
+interface Row {
+  what: string
+  megabytesPerSecond: number
+  ratio: number
+  target: number
+}
+
+async function compareImage({ folder, platform, peer }: Arena, title: string, layers: number[]): Promise<Row[]> {
+  const image = await writeImageLayout(join(folder, 'image'), layers)
+  const megabytes = image.layers.reduce((sum, { size }) => sum + size, 0) / 1e6
+  const works: [string, number, (to: Contestant, name: string) => Promise<unknown>][] = [
+    [`push ${title}`, 1, (to, name) => push(image, to, name)],
+    [`pull ${title}`, 1, (to, name) => pull(folder, to, name)],
+  ]
+  if (layers.length === 1 && layers[0] === largest * mebibyte) {
+    works.push([`PUT ${title}`, 1.2, (to, name) => put(image, to, `${name}-put`)])
+    works.push([`GET ${title}`, 0.8, (to, name) => get(image, to, name)])
+  }
+  const rows: Row[] = []
+  const seconds = works.map(() => ({ platform: [] as number[], peer: [] as number[] }))
+  for (let round = 0; round < rounds; round++) {
+    // A fresh image every time: neither registry may know its blobs.
+    const fresh = round === 0 ? image : await rewritten(image, folder, layers)
+    Object.assign(image, fresh)
+    for (const [index, [, , work]] of works.entries()) {
+      const name = `bench/${title.replace(/\W+/g, '-').toLowerCase()}-${round}`
+      for (const contestant of round % 2 ? [platform, peer] : [peer, platform]) {
+        await forgetCaches()
+        const took = await timed(() => work(contestant, name))
+        seconds[index]![contestant === platform ? 'platform' : 'peer'].push(took)
+      }
+    }
+  }
+  for (const [index, [what, target]] of works.entries()) {
+    const ours = median(seconds[index]!.platform)
+    rows.push({ what, target, megabytesPerSecond: megabytes / ours, ratio: median(seconds[index]!.peer) / ours })
+  }
+  await rm(image.folder, { recursive: true })
+  return rows
+}
+
+async function rewritten(image: ImageLayout, folder: string, layers: number[]): Promise<ImageLayout> {
+  await rm(image.folder, { recursive: true })
+  return writeImageLayout(join(folder, 'image'), layers)
+}
+
+/** skopeo remembers where blobs are and would skip their transfer. */
+const forgetCaches = () => rm('/var/lib/containers/cache/blob-info-cache-v1.boltdb', { force: true })
+
+const remote = (registry: Contestant, name: string) =>
+  `docker://${new URL(registry.url).host}/${registry.prefix}${name}:v1`
+const credentials = (side: 'src' | 'dest', registry: Contestant) => [
+  `--${side}-tls-verify=false`,
+  ...(registry.credentials ? [`--${side}-creds`, registry.credentials] : [`--${side}-no-creds`]),
+]
+const copy = (...args: string[]) => execute('skopeo', ['--insecure-policy', 'copy', '-q', ...args])
+
+const push = (image: ImageLayout, to: Contestant, name: string) =>
+  copy(...credentials('dest', to), `oci:${image.folder}:v1`, remote(to, name))
+
+async function pull(folder: string, from: Contestant, name: string): Promise<void> {
+  const target = join(folder, 'pulled')
+  await copy(...credentials('src', from), remote(from, name), `oci:${target}:v1`)
+  await rm(target, { recursive: true })
+}
+
+/** Monolithic: POST for a session, then one PUT with everything. */
+async function put(image: ImageLayout, to: Contestant, name: string): Promise<void> {
+  const [{ digest, size }] = image.layers as [ImageLayout['layers'][number]]
+  const session = await fetch(`${to.url}/v2/${to.prefix}${name}/blobs/uploads/`, {
+    method: 'POST',
+    headers: authorization(to),
+  })
+  const url = new URL(session.headers.get('location')!, to.url)
+  url.searchParams.set('digest', digest)
+  await new Promise<void>((resolve, reject) => {
+    const headers = { ...authorization(to), 'content-type': 'application/octet-stream', 'content-length': size }
+    const sent = request(url, { method: 'PUT', headers }, (answer) => {
+      answer.resume()
+      answer.once('end', () => (answer.statusCode === 201 ? resolve() : reject(new Error(`PUT: ${answer.statusCode}`))))
+    })
+    pipeline(createReadStream(blobPath(image.folder, digest), { highWaterMark: mebibyte }), sent).catch(reject)
+  })
+}
+
+const get = (image: ImageLayout, from: Contestant, name: string) =>
+  execute('curl', [
+    ...['-s', '-f', '-o', '/dev/null'],
+    ...(from.credentials ? ['-u', from.credentials] : []),
+    `${from.url}/v2/${from.prefix}${name}/blobs/${image.layers[0]!.digest}`,
+  ])
+
+function report(rows: Row[]): void {
+  for (const { what, megabytesPerSecond, ratio, target } of rows) {
+    const verdict = ratio >= target ? 'ok' : 'MISSED'
+    console.log(
+      `${what.padEnd(18)} ${megabytesPerSecond.toFixed(0).padStart(6)} MB/s  ${ratio.toFixed(2)} × docker-registry  (target ${target.toFixed(1)}) ${verdict}`,
+    )
+  }
+  if (rows.some(({ ratio, target }) => ratio < target)) process.exitCode = 1
+}
