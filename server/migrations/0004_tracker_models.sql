@@ -94,7 +94,6 @@ create table tracker_metrics (
 ) with (fillfactor = 70);
 -- Serves filters and orders by a metric.
 create index tracker_metrics_search on tracker_metrics (tenant_id, key, value) include (run_id);
-create unique index tracker_metrics_series on tracker_metrics (series_id);
 call enable_tenant_isolation('tracker_metrics');
 
 -- The newest points of a series, a row each, until there are enough for a chunk. The same point sent again counts once.
@@ -108,22 +107,10 @@ create table tracker_metric_points (
 );
 call enable_tenant_isolation('tracker_metric_points');
 
--- In place of a foreign key, which would be checked for every point that arrives.
-create function delete_loose_points() returns trigger
-  language plpgsql
-as $$
-begin
-  delete from tracker_metric_points where series_id in (select series_id from gone);
-  return null;
-end
-$$;
-create trigger tracker_metrics_points after delete on tracker_metrics referencing old table as gone
-  for each statement execute function delete_loose_points();
-
 -- Older points, 256 per row, with the few of them that a long curve needs: drawing a million points reads their
 -- outlines and no point.
 create table tracker_metric_chunks (
-  series_id bigint not null references tracker_metrics (series_id) on delete cascade,
+  series_id bigint not null,
   chunk integer not null,
   tenant_id uuid not null,
   -- First, lowest, highest and last point, ordered by step.
@@ -140,15 +127,47 @@ create table tracker_metric_chunks (
 alter table tracker_metric_chunks set (toast_tuple_target = 256);
 call enable_tenant_isolation('tracker_metric_chunks');
 
--- Appends points to a run and keeps the last value per key. Gives back the series with enough loose points for a chunk.
+-- In place of foreign keys, which would be checked for every point that arrives.
+create function delete_points_of_series() returns trigger
+  language plpgsql
+as $$
+begin
+  delete from tracker_metric_points where series_id in (select series_id from gone);
+  delete from tracker_metric_chunks where series_id in (select series_id from gone);
+  return null;
+end
+$$;
+create trigger tracker_metrics_points after delete on tracker_metrics referencing old table as gone
+  for each statement execute function delete_points_of_series();
+
+-- Opens a run in an active experiment, in one round trip: the name of its stage, or null when there is none.
+create function tracker_create_run(
+    tenant uuid, experiment bigint, run uuid, run_name text, run_user text, run_start bigint, tag_keys text[],
+    tag_values text[], out lifecycle text, out location text)
+  language plpgsql
+as $$
+begin
+  select e.lifecycle_stage, e.artifact_location into lifecycle, location
+  from tracker_experiments e where e.tenant_id = tenant and e.experiment_id = experiment;
+  if lifecycle is distinct from 'active' then
+    return;
+  end if;
+  insert into tracker_runs (run_id, tenant_id, experiment_id, name, user_name, start_ms)
+  values (run, tenant, experiment, run_name, run_user, run_start);
+  insert into tracker_tags (run_id, tenant_id, key, value)
+  select run, tenant, key, value from unnest(tag_keys, tag_values) as g(key, value);
+end
+$$;
+
+-- Appends points to a run and keeps the last value per key. Gives back the keys with enough loose points for a chunk.
 -- A point that is there already is left out: clients send a batch again when its answer was lost.
 create function tracker_log_metrics(
     tenant uuid, run uuid, keys text[], steps bigint[], times bigint[], point_values double precision[], pack_from integer)
-  returns bigint[]
+  returns text[]
   language plpgsql
 as $$
 declare
-  full_series bigint[];
+  full_series text[];
 begin
   with given as (
     select * from unnest(keys, steps, times, point_values) as g(key, step, at_ms, value)
@@ -174,7 +193,7 @@ begin
     select s.series_id, tenant, g.step, g.at_ms, g.value from given g join series s using (key)
     on conflict do nothing
   )
-  select array_agg(s.series_id) into full_series from series s where s.loose_count >= pack_from;
+  select array_agg(s.key) into full_series from series s where s.loose_count >= pack_from;
   return full_series;
 end
 $$;
@@ -183,7 +202,7 @@ $$;
 create function tracker_log(
     tenant uuid, run uuid, param_keys text[], param_values text[], tag_keys text[], tag_values text[],
     keys text[], steps bigint[], times bigint[], point_values double precision[], pack_from integer,
-    out lifecycle text, out changed_key text, out held text, out given text, out full_series bigint[])
+    out lifecycle text, out changed_key text, out held text, out given text, out full_series text[])
   language plpgsql
 as $$
 begin

@@ -18,9 +18,9 @@ const packFrom = 3 * chunkPoints
 /** Appends points and keeps the last value per key; a point that is there already is left out. */
 export async function insertMetrics(tx: Tx, tenantId: string, runId: string, points: MetricPoint[]): Promise<void> {
   if (points.length === 0) return
-  const result = await sql<{ fullSeries: number[] | null }>`
+  const result = await sql<{ fullSeries: string[] | null }>`
     select tracker_log_metrics(${tenantId}, ${runId}, ${metricColumns(points)}, ${packFrom}) as full_series`.execute(tx)
-  for (const seriesId of result.rows[0]?.fullSeries ?? []) await packSeries(tx, seriesId)
+  for (const key of result.rows[0]?.fullSeries ?? []) await packSeries(tx, tenantId, runId, key)
 }
 
 /** Keys, steps, times and values as the functions of the database take them. */
@@ -52,20 +52,23 @@ export async function logToRun(
 ): Promise<LogOutcome> {
   const columns = (entries: [string, string][]) =>
     sql`${entries.map(([key]) => key)}::text[], ${entries.map(([, value]) => value)}::text[]`
-  const result = await sql<LogOutcome & { fullSeries: number[] | null }>`
+  const result = await sql<LogOutcome & { fullSeries: string[] | null }>`
     select * from tracker_log(${tenantId}, ${runId}, ${columns(params)}, ${columns(tags)},
       ${metricColumns(metrics)}, ${packFrom})`.execute(tx)
   const { fullSeries, ...outcome } = result.rows[0]!
-  for (const seriesId of fullSeries ?? []) await packSeries(tx, seriesId)
+  for (const key of fullSeries ?? []) await packSeries(tx, tenantId, runId, key)
   return outcome
 }
 
 /** Moves the oldest loose points of a series into full chunks. The caller holds the series' row. */
-async function packSeries(tx: Tx, seriesId: number): Promise<void> {
+async function packSeries(tx: Tx, tenantId: string, runId: string, key: string): Promise<void> {
   await sql`
-    with ordered as (
+    with series as (
+      select series_id from tracker_metrics where tenant_id = ${tenantId} and run_id = ${runId} and key = ${key}
+    ),
+    ordered as (
       select step, at_ms, value, row_number() over (order by step, at_ms, value) - 1 as place, count(*) over () as total
-      from tracker_metric_points where series_id = ${seriesId}
+      from tracker_metric_points where series_id = (select series_id from series)
     ),
     taken as (
       select *, place / ${chunkPoints} as part from ordered
@@ -86,26 +89,25 @@ async function packSeries(tx: Tx, seriesId: number): Promise<void> {
     ),
     packed as (
       select part, array_agg(step order by place) as steps, array_agg(at_ms order by place) as at_ms,
-        array_agg(value order by place) as point_values, any_value(tenant_id) as tenant_id
-      from taken, (select tenant_id from tracker_metrics where series_id = ${seriesId}) owner
-      group by part
+        array_agg(value order by place) as point_values
+      from taken group by part
     ),
     written as (
       insert into tracker_metric_chunks
         (series_id, chunk, tenant_id, outline_steps, outline_at_ms, outline_values, steps, at_ms, point_values)
-      select ${seriesId}, part + (
-          select coalesce(max(chunk) + 1, 0) from tracker_metric_chunks where series_id = ${seriesId}
-        ), tenant_id, o.steps, o.at_ms, o.point_values, p.steps, p.at_ms, p.point_values
-      from packed p join outline o using (part)
+      select series_id, part + (
+          select coalesce(max(chunk) + 1, 0) from tracker_metric_chunks c where c.series_id = s.series_id
+        ), ${tenantId}, o.steps, o.at_ms, o.point_values, p.steps, p.at_ms, p.point_values
+      from packed p join outline o using (part), series s
     ),
     removed as (
       delete from tracker_metric_points p using taken t
-      where p.series_id = ${seriesId} and p.step = t.step and p.at_ms = t.at_ms and p.value = t.value
+      where p.series_id = (select series_id from series) and p.step = t.step and p.at_ms = t.at_ms and p.value = t.value
     )
     update tracker_metrics set
       packed_count = packed_count + (select count(*) from taken),
       loose_count = (select count(*) from ordered) - (select count(*) from taken)
-    where series_id = ${seriesId}`.execute(tx)
+    where tenant_id = ${tenantId} and run_id = ${runId} and key = ${key}`.execute(tx)
 }
 
 /** Points of one series, ordered by step: all of them, or the outlines of its chunks when there are too many. */

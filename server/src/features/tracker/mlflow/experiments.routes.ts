@@ -19,10 +19,15 @@ import { alreadyExists, doesNotExist, invalidParameter } from './mlflow-errors.t
 import { get, type MlflowRoute, search, write } from './mlflow-route.ts'
 import { nextPage, readSearch } from './search.ts'
 
+export const noSuchExperiment = (id: string) => doesNotExist(`No Experiment with id=${id} exists`)
+
+export const deletedExperiment = (id: string) =>
+  invalidParameter(`The experiment ${id} must be in the 'active' state. Current state is deleted.`)
+
 /** Throws RESOURCE_DOES_NOT_EXIST; the id is a number as text. */
 export async function loadExperiment(tx: Tx, ctx: TenantCtx, id: string): Promise<ExperimentRow> {
   const experiment = /^\d{1,15}$/.test(id) ? await findExperiment(tx, ctx.tenant.id, Number(id)) : null
-  if (!experiment) throw doesNotExist(`No Experiment with id=${id} exists`)
+  if (!experiment) throw noSuchExperiment(id)
   return experiment
 }
 
@@ -30,7 +35,7 @@ export async function loadExperiment(tx: Tx, ctx: TenantCtx, id: string): Promis
 export async function loadActiveExperiment(tx: Tx, ctx: TenantCtx, id: string): Promise<ExperimentRow> {
   const experiment = await loadExperiment(tx, ctx, id)
   if (experiment.lifecycleStage === 'active') return experiment
-  throw invalidParameter(`The experiment ${id} must be in the 'active' state. Current state is deleted.`)
+  throw deletedExperiment(id)
 }
 
 function nameOf(fields: Fields, field: string): string {

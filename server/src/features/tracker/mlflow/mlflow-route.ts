@@ -18,7 +18,7 @@ export interface MlflowRoute {
   /** Below the mount; a part in braces is a parameter, `{path+}` takes slashes too. */
   path: string
   needs: Permission
-  /** Action of the audit row; what runs log as they go has none. @source ADR on the audit of tracker writes */
+  /** Action of the audit row; what runs log as they go has none, or it would outweigh all else. */
   audit?: string
   handler(ctx: TenantCtx, input: MlflowInput): Promise<object | null>
 }

@@ -3,11 +3,11 @@ import type { TenantCtx } from '../../../platform/context.ts'
 import { read, transaction } from '../../../platform/transaction.ts'
 import { artifactRootUri } from '../artifact-addresses.api.ts'
 import { findRunData } from '../run-data.store.ts'
-import { insertRun, type TrackerRunChange, updateRun, upsertTags } from '../runs.store.ts'
-import { loadActiveExperiment } from './experiments.routes.ts'
+import { openRun, type TrackerRunChange, type TrackerRunRow, updateRun, upsertTags } from '../runs.store.ts'
+import { deletedExperiment, noSuchExperiment } from './experiments.routes.ts'
 import { choice, type Fields, messages, optionalInteger, optionalText, requiredRunId, texts } from './fields.ts'
 import { tagsOf } from './limits.ts'
-import { runInfoView, runView } from './mlflow.present.ts'
+import { runInfoView, runView, tagList } from './mlflow.present.ts'
 import { invalidParameter } from './mlflow-errors.ts'
 import { get, type MlflowRoute, search, write } from './mlflow-route.ts'
 import { loadActiveRun, loadRun } from './run-access.ts'
@@ -32,16 +32,19 @@ async function create(ctx: TenantCtx, fields: Fields) {
   const labels: Record<string, string> = { ...tags, [runNameTag]: name }
   const startMs = optionalInteger(fields, 'start_time') ?? ctx.clock.now().getTime()
   const userName = optionalText(fields, 'user_id') || labels['mlflow.user'] || ctx.actor.email
+  const id = optionalText(fields, 'experiment_id') || '0'
+  if (!/^\d{1,15}$/.test(id)) throw noSuchExperiment(id)
+  const run = { experimentId: Number(id), name, userName, startMs }
   return transaction(ctx, async (tx) => {
-    const id = optionalText(fields, 'experiment_id') || '0'
-    const { experimentId, artifactLocation } = await loadActiveExperiment(tx, ctx, id)
-    const runId = await insertRun(tx, ctx.tenant.id, { experimentId, name, userName, startMs })
-    await upsertTags(tx, ctx.tenant.id, runId, Object.entries(labels))
-    const run = { runId, experimentId, artifactLocation, name, userName, startMs, endMs: null }
-    const data = { metrics: [], params: [], datasets: [], modelInputs: [], modelOutputs: [] }
-    const label = Object.entries(labels).map(([key, value]) => ({ key, value }))
-    const view = runView(ctx, { ...run, status: 'RUNNING', lifecycleStage: 'active' }, { ...data, tags: label })
-    return { run: view }
+    const { runId, lifecycle, location } = await openRun(tx, ctx.tenant.id, run, Object.entries(labels))
+    if (lifecycle === null) throw noSuchExperiment(id)
+    if (lifecycle === 'deleted') throw deletedExperiment(id)
+    const row: TrackerRunRow = {
+      ...{ ...run, runId, artifactLocation: location, endMs: null },
+      ...{ status: 'RUNNING', lifecycleStage: 'active' },
+    }
+    const nothing = { metrics: [], params: [], datasets: [], modelInputs: [], modelOutputs: [] }
+    return { run: runView(ctx, row, { ...nothing, tags: tagList(labels) }) }
   })
 }
 
