@@ -1,8 +1,11 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
+import { Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../../test/harness.ts'
+import { transaction } from '../../../platform/db/transaction.ts'
+import { registerModelVersion } from '../../models/models.api.ts'
 import { type TrackingClient, trackingClient } from './tracking-client.testing.ts'
 
 let platform: TestPlatform
@@ -10,9 +13,11 @@ let developer: TestClient
 let viewer: TestClient
 let ours: TrackingClient
 let runId: string
+let tenant: { id: string; code: string }
 beforeAll(async () => {
   platform = await startTestPlatform()
-  await platform.tenant('ours')
+  tenant = await platform.tenant('ours')
+  await platform.tenant('theirs')
   developer = await platform.member('ours', 'DEVELOPER')
   viewer = await platform.member('ours', 'VIEWER')
   ours = await trackingClient(platform, developer)
@@ -21,6 +26,28 @@ afterAll(() => platform?.stop())
 beforeEach(async () => {
   runId = (await ours.post('/mlflow/runs/create', { experiment_id: '0' })).body.run.info.run_id
 })
+
+/** As an experiment of the platform does it. */
+async function register(files: { path: string; digest: string; size: number }[]): Promise<void> {
+  const { services } = platform
+  const actor = {
+    userId: developer.userId,
+    email: developer.email,
+    fullName: null,
+    isSuperuser: false,
+    sessionId: null,
+  }
+  const trained = { task: 'image_classification', framework: 'torchvision', architecture: 'resnet18', classes: ['a'] }
+  const origin = { runId, experimentId: '0', dataset: { id: 'd', name: 'flowers', digest: 'sha256:1' } }
+  const rest = { signature: null, metrics: {}, environment: {} }
+  await transaction(services.db, { tenantId: tenant.id }, (tx) =>
+    registerModelVersion(
+      tx,
+      { tenant, actor, clock: services.clock },
+      { name: 'made', files, ...trained, ...origin, ...rest },
+    ),
+  )
+}
 
 describe('/tracker/api/2.0/mlflow-artifacts/artifacts', () => {
   const folder = () => `/0/${runId}/artifacts`
@@ -98,6 +125,28 @@ describe('the registry and /api/v1/models are two faces of one thing', () => {
     // What was registered stays, whatever becomes of the run.
     await ours.delete(`/mlflow-artifacts/artifacts/0/${runId}/artifacts`)
     expect((await viewer.get('/api/v1/models/shared/1/download')).text).toBe('flavors: {}')
+  })
+
+  test('what the platform registered is found, listed and downloaded by clients, by their own tenant alone', async () => {
+    const { services } = platform
+    const blob = await services.blobs.put(Readable.from([Buffer.from('flavors: {}')]))
+    const files = ['MLmodel', 'data/model.onnx'].map((path) => ({ path, ...blob }))
+    await register(files)
+    const { artifact_uri } = (await ours.get('/mlflow/model-versions/get-download-uri', { name: 'made', version: '1' }))
+      .body
+    const folder = artifact_uri.split('/mlflow-artifacts/artifacts/')[1]
+    const list = async (path: string) => (await ours.get('/mlflow-artifacts/artifacts', { path })).body.files
+    expect(await list(folder)).toEqual([
+      { path: 'MLmodel', is_dir: false, file_size: 11 },
+      { path: 'data', is_dir: true },
+    ])
+    expect(await list(`${folder}/data`)).toEqual([{ path: 'model.onnx', is_dir: false, file_size: 11 }])
+    expect((await ours.get(`/mlflow-artifacts/artifacts/${folder}/MLmodel`)).text).toBe('flavors: {}')
+    expect((await ours.put(`/${folder}/MLmodel`, 'other')).body.error_code).toBe('PERMISSION_DENIED')
+    expect((await ours.delete(`/mlflow-artifacts/artifacts/${folder}`)).body.error_code).toBe('PERMISSION_DENIED')
+    const theirs = await trackingClient(platform, await platform.member('theirs', 'ADMIN'))
+    expect((await theirs.get(`/mlflow-artifacts/artifacts/${folder}/MLmodel`)).status).toBe(404)
+    expect((await theirs.get('/mlflow-artifacts/artifacts', { path: folder })).body.files).toEqual([])
   })
 
   test('400 for a source on somebody’s machine; many registrations at once have each their own number', async () => {
