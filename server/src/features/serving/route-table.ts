@@ -20,8 +20,8 @@ export interface Route {
 export interface RouteTable {
   /** Null when the tenant has no endpoint of that name. */
   find(ctx: TenantCtx, name: string): Promise<Route | null>
-  /** Hears of changes from now on. */
-  listen(services: Services): void
+  /** Hears of changes, until the function it returns is called. */
+  listen(services: Services): () => void
 }
 
 /** How long a route may be used when no notification of a change came; less than `settleMs`. */
@@ -71,11 +71,15 @@ export function routeTable(): RouteTable {
       return entry.route
     },
     listen({ events }) {
-      events.subscribe(routesChannel, ({ data }) => {
+      const unsubscribe = events.subscribe(routesChannel, ({ data }) => {
         const { tenantId, name } = data as { tenantId: string; name: string }
         entries.delete(keyOf(tenantId, name))
       })
-      setInterval(forget, 60_000).unref()
+      const timer = setInterval(forget, 60_000).unref()
+      return () => {
+        unsubscribe()
+        clearInterval(timer)
+      }
     },
   }
 }

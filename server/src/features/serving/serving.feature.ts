@@ -32,13 +32,14 @@ export function servingFeature(): Feature {
     tenantPurge: [endServing],
     tenantCounts: countEndpoints,
     notificationGroups: [{ name: 'serving', title: 'Serving' }],
-    async start(services) {
-      routes.listen(services)
-    },
     metrics: (registry) => traffic.register(registry),
     async protocol(app: FastifyInstance, services: Services) {
-      traffic.start(services)
-      app.addHook('onClose', () => traffic.flush(services))
+      const stopListening = routes.listen(services)
+      const stopCounting = traffic.start(services)
+      app.addHook('onClose', async () => {
+        stopListening()
+        await stopCounting()
+      })
     },
   })
 }

@@ -8,7 +8,7 @@ import { attemptOf } from './replica-works.ts'
 import { findAttempts } from './replicas.store.ts'
 import { compactTraffic } from './traffic.store.ts'
 
-const roundMs = 1000
+const roundMs = 2000
 const sweepEveryMs = 30_000
 /** Traffic is kept in buckets of 15 s for so long, then in longer ones; after the longest range it goes. */
 const fineTrafficMs = 25 * 3600_000

@@ -17,8 +17,9 @@ export interface TrafficRecorder {
   inFlight(endpointId: string): number
   /** Writes down what was counted since the last time. */
   flush(services: Pick<Services, 'db'>): Promise<void>
-  /** Does that again and again from now on, and shows the counts to Prometheus. */
-  start(services: Services): void
+  /** Does that again and again, until the function it returns is called: that does it one last time. */
+  start(services: Services): () => Promise<void>
+  /** Shows the counts to Prometheus. */
   register(registry: Registry): void
 }
 
@@ -70,7 +71,11 @@ export function trafficRecorder(): TrafficRecorder {
     start(services) {
       const tick = () =>
         flush(services).catch((error) => services.log.warn({ err: error }, 'serving: traffic could not be written'))
-      setInterval(() => void tick(), flushEveryMs).unref()
+      const timer = setInterval(() => void tick(), flushEveryMs).unref()
+      return () => {
+        clearInterval(timer)
+        return flush(services)
+      }
     },
     register: prometheus.register,
   }
