@@ -37,3 +37,83 @@ async function vacuum({ db }: Services): Promise<void> {
   await owner.query('vacuum analyze audit_events')
   await owner.end()
 }
+
+async function timed<T>(name: string, work: () => Promise<T>): Promise<{ seconds: number; result: T }> {
+  const began = performance.now()
+  const result = await work()
+  const seconds = (performance.now() - began) / 1000
+  console.log(
+    `${name.padEnd(44)} ${seconds.toFixed(1)} s, ${Math.round(entries / seconds).toLocaleString('en')} rows/s`,
+  )
+  return { seconds, result }
+}
+
+async function pageMs(get: (path: string) => Promise<Response>, path: string): Promise<number> {
+  const times: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    const began = performance.now()
+    const reply = await get(path)
+    await reply.arrayBuffer()
+    if (reply.status !== 200) throw new Error(`${path}: ${reply.status}`)
+    times.push(performance.now() - began)
+  }
+  const p95 = times.sort((a, b) => a - b)[Math.ceil(0.95 * rounds) - 1]!
+  console.log(`${path.padEnd(44)} p95 ${p95.toFixed(0)} ms`)
+  return p95
+}
+
+/** Counts lines and the most memory beyond what there was before. */
+async function drain(reply: Response): Promise<{ lines: number; growthBytes: number }> {
+  const before = process.memoryUsage().rss
+  let lines = -1
+  let most = before
+  for await (const piece of reply.body!) {
+    for (const byte of piece) if (byte === 10) lines++
+    most = Math.max(most, process.memoryUsage().rss)
+  }
+  return { lines, growthBytes: most - before }
+}
+
+const dataDir = await dataFolder()
+const config = loadConfig({
+  PLATFORM_MLOPS_PORT: '0',
+  PLATFORM_MLOPS_DATA_DIR: dataDir,
+  PLATFORM_MLOPS_ADMIN_PASSWORD: password,
+  PLATFORM_MLOPS_ROLES: 'web',
+})
+const instance = await startInstance(config, { log: createLog('error') })
+const misses: string[] = []
+try {
+  const { services, url } = instance
+  await timed('entries made', () => fill(services))
+  const ctx: SystemCtx = { ...services, kind: 'system', scope: 'system', actor: null, requestId: 'bench', audit: null }
+  await timed('chain sealed', () => sealAudit(ctx))
+  await vacuum(services)
+  const { result } = await timed('chain verified', () => verifyAudit(ctx))
+  if (result.faults.length || result.checked < entries) throw new Error(JSON.stringify(result))
+
+  const form = new URLSearchParams({ username: config.adminEmail, password })
+  const login = await fetch(`${url}/auth/jwt/login`, { method: 'POST', body: form })
+  const { access_token } = (await login.json()) as { access_token: string }
+  const get = (path: string) =>
+    fetch(url + path, { headers: { authorization: `Bearer ${access_token}`, 'x-tenant': 'default' } })
+  const audit = '/api/v1/settings/audit'
+  for (const path of [audit, `${audit}?action=model.`, `${audit}?since=24h`, `${audit}/actions`]) {
+    if ((await pageMs(get, path)) > target.pageMs) misses.push(path)
+  }
+  for (const path of [`${audit}?page=40000`, `${audit}?target=thing%2099999`, `${audit}?actor=admin`])
+    await pageMs(get, path)
+  const csv = await timed('CSV exported', async () => drain(await get(`${audit}?format=csv`)))
+  const { lines, growthBytes } = csv.result
+  console.log(
+    `${String(lines).padEnd(44)} lines, ${(growthBytes / 2 ** 20).toFixed(0)} MiB more memory (client included)`,
+  )
+  if (lines < entries) misses.push('lines are missing')
+  if (entries / csv.seconds < target.rowsPerSecond) misses.push('rows per second')
+  if (growthBytes > target.growthBytes) misses.push('memory')
+} finally {
+  await instance.stop()
+  await rm(dataDir, { recursive: true, force: true })
+}
+console.log(misses.length ? `missed: ${misses.join(', ')}` : 'every target is met')
+process.exit(misses.length ? 1 : 0)
