@@ -25,11 +25,15 @@ export async function findHead(tx: Tx): Promise<{ seq: number; hash: Buffer | nu
   return rows[0] ?? { seq: 0, hash: null }
 }
 
-/** Committed entries without a place in the chain, oldest first. */
-export async function listUnsealed(tx: Tx, limit: number): Promise<{ id: string; contentHash: Buffer }[]> {
-  const { rows } = await sql<{ id: string; contentHash: Buffer }>`
-    select e.id, audit_content_hash(e) as content_hash from audit_events e
-    where e.seq is null order by e.at, e.id limit ${limit}`.execute(tx)
+/** Committed entries without a place in the chain, oldest first, from a moment on. */
+export async function listUnsealed(
+  tx: Tx,
+  from: Date,
+  limit: number,
+): Promise<{ id: string; at: Date; contentHash: Buffer }[]> {
+  const { rows } = await sql<{ id: string; at: Date; contentHash: Buffer }>`
+    select e.id, e.at, audit_content_hash(e) as content_hash from audit_events e
+    where e.seq is null and e.at >= ${from} order by e.at, e.id limit ${limit}`.execute(tx)
   return rows
 }
 
