@@ -66,7 +66,15 @@ function run([command, ...args], extra) {
   }
   const child = spawn(executable, [...args, ...extra], { cwd: root, stdio: 'inherit', env })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
-  return new Promise((resolve) => child.on('exit', (code, signal) => resolve(signal ? 1 : (code ?? 1))))
+  // npm that is told to end does not tell us; without a look at our parent the server would outlive `npm start`.
+  const parent = process.ppid
+  const watch = setInterval(() => process.ppid !== parent && child.kill('SIGTERM'), 500)
+  return new Promise((resolve) =>
+    child.on('exit', (code, signal) => {
+      clearInterval(watch)
+      resolve(signal ? 1 : (code ?? 1))
+    }),
+  )
 }
 
 const commands = tasks[task]
