@@ -37,6 +37,8 @@ export interface Actor {
 export interface TenantRef {
   id: string
   code: string
+  /** What the tenant has switched on or off; known where a request has chosen the tenant. */
+  features?: Readonly<Record<string, boolean>>
 }
 
 /** One audit row in the making; the first write transaction of the use case takes it along. @source contract B12.8 */

@@ -1,5 +1,4 @@
 import type { Database } from '../../platform/db/database.ts'
-import { transaction } from '../../platform/db/transaction.ts'
 import type { Authenticator, Login, PresentedToken } from '../../platform/http/credentials.ts'
 import { findLogin } from './identity.store.ts'
 import type { TokenSigner } from './tokens.ts'
@@ -28,7 +27,7 @@ async function loginOf(
 ): Promise<Login | null> {
   const token = await signer.verify(presented.token)
   if (!token) return null
-  const row = await transaction(db, 'system', (tx) => findLogin(tx, token.sessionId, tenantCode))
+  const row = await findLogin(db, token.sessionId, tenantCode)
   if (!row || row.userId !== token.userId || !row.isActive) return null
   if (row.expiresAt && row.expiresAt.getTime() <= Date.now()) return null
   const mayKnow = row.tenantId !== null && (row.role !== null || row.isSuperuser)
@@ -42,7 +41,13 @@ async function loginOf(
       sessionId: row.sessionId,
     },
     tenant: mayKnow
-      ? { id: row.tenantId!, code: row.tenantCode!, isActive: row.tenantIsActive!, role: row.role }
+      ? {
+          id: row.tenantId!,
+          code: row.tenantCode!,
+          isActive: row.tenantIsActive!,
+          features: row.tenantFeatures!,
+          role: row.role,
+        }
       : null,
   }
 }

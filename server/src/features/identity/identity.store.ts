@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { Database } from '../../platform/db/database.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
 
@@ -114,25 +115,33 @@ export async function deleteSessionsOf(tx: Tx, userId: string, keep: string | nu
   await query.execute()
 }
 
-/** Everything a request has to know about its caller, in one round trip. */
-export async function findLogin(tx: Tx, sessionId: string, tenantCode: string | null) {
-  return tx
-    .selectFrom('sessions as s')
-    .innerJoin('users as u', 'u.id', 's.userId')
-    .leftJoin('tenants as t', (join) => join.on('t.code', '=', tenantCode))
-    .leftJoin('memberships as m', (join) => join.onRef('m.tenantId', '=', 't.id').onRef('m.userId', '=', 'u.id'))
-    .select([
-      's.id as sessionId',
-      's.expiresAt',
-      'u.id as userId',
-      'u.email',
-      'u.fullName',
-      'u.isSuperuser',
-      'u.isActive',
-    ])
-    .select(['t.id as tenantId', 't.code as tenantCode', 't.isActive as tenantIsActive', 'm.role'])
-    .where('s.id', '=', sessionId)
-    .executeTakeFirst()
+interface LoginRow {
+  sessionId: string
+  expiresAt: Date | null
+  userId: string
+  email: string
+  fullName: string | null
+  isSuperuser: boolean
+  isActive: boolean
+  tenantId: string | null
+  tenantCode: string | null
+  tenantIsActive: boolean | null
+  tenantFeatures: Record<string, boolean> | null
+  role: string | null
+}
+
+const loginQuery = {
+  name: 'find_login',
+  text: `select session_id as "sessionId", expires_at as "expiresAt", user_id as "userId", email, full_name as "fullName",
+    is_superuser as "isSuperuser", is_active as "isActive", tenant_id as "tenantId", tenant_code as "tenantCode",
+    tenant_is_active as "tenantIsActive", tenant_features as "tenantFeatures", role
+    from find_login($1, $2)`,
+}
+
+/** Everything a request has to know about its caller, in one round trip of a prepared statement. */
+export async function findLogin(db: Database, sessionId: string, tenantCode: string | null) {
+  const { rows } = await db.pool.query<LoginRow>({ ...loginQuery, values: [sessionId, tenantCode] })
+  return rows[0]
 }
 
 /** Counts a failed login and returns how many there were in the window, which lasts a minute from its first. */

@@ -2,8 +2,6 @@ import type { TenantCtx } from '../../platform/context.ts'
 import { forbidden } from '../../platform/errors.ts'
 import type { Feature } from '../../platform/feature.ts'
 import type { Operation } from '../../platform/http/operation.ts'
-import { read } from '../../platform/transaction.ts'
-import { findTenantFeatures } from './tenants.store.ts'
 
 export interface FeatureToggle {
   /** Name of the feature in its manifest. */
@@ -78,8 +76,7 @@ function guarded(operation: Operation, toggle: FeatureToggle): Operation {
   return {
     ...operation,
     handler: async (ctx: TenantCtx, input) => {
-      const chosen = await read(ctx, (tx) => findTenantFeatures(tx, ctx.tenant.id))
-      if (!isOn(toggle.key, chosen)) {
+      if (!isOn(toggle.key, ctx.tenant.features ?? {})) {
         throw forbidden(`${toggle.label} is switched off for this tenant.`, { detail: { feature: toggle.key } })
       }
       return operation.handler(ctx, input)

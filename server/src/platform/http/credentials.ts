@@ -8,6 +8,8 @@ export interface TenantAccess {
   id: string
   code: string
   isActive: boolean
+  /** What the tenant has switched on or off. */
+  features: Record<string, boolean>
   /** Role of the caller there; null for a global administrator who is no member. */
   role: string | null
 }

@@ -52,7 +52,7 @@ export async function passGate(
     ...base,
     kind: 'tenant',
     scope: { tenantId: tenant.id },
-    tenant: { id: tenant.id, code: tenant.code },
+    tenant: { id: tenant.id, code: tenant.code, features: tenant.features },
     actor,
     permissions: granted,
   } satisfies TenantCtx
