@@ -26,6 +26,7 @@ const tasks = {
   generate: [['node', 'server/src/generate.ts']],
   backup: [['node', 'server/src/backup.ts', 'backup']],
   restore: [['node', 'server/src/backup.ts', 'restore']],
+  'verify-audit': [['node', 'server/src/verify-audit.ts']],
   bench: [['node', 'bench/run.ts']],
 }
 

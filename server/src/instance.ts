@@ -19,6 +19,8 @@ import { createLog, type Log } from './platform/log.ts'
 import { createMetrics } from './platform/metrics.ts'
 import { startWorker, type Worker } from './platform/runs/worker.ts'
 
+const lastRequestsMs = 10_000
+
 export interface Instance {
   services: Services
   app: FastifyInstance | null
@@ -65,7 +67,7 @@ export async function startInstance(config: Config, options: InstanceOptions = {
       if (app) await feature.protocol?.(app, services)
     }
     const url = app ? await listen(app, services) : null
-    if (app) closers.push(() => app.close())
+    if (app) closers.push(() => closeServer(app))
     if (config.roles.has('worker')) {
       const worker: Worker = await startWorker({
         services,
@@ -114,6 +116,13 @@ async function openServices(
     log,
     adapters: { compute, imageBuilder },
   }
+}
+
+/** Requests under way get their time; a connection that was opened and never used would hold the end up for a minute. */
+async function closeServer(app: FastifyInstance): Promise<void> {
+  const timer = setTimeout(() => app.server.closeAllConnections(), lastRequestsMs)
+  await app.close()
+  clearTimeout(timer)
 }
 
 async function listen(app: FastifyInstance, services: Services): Promise<string> {
