@@ -74,7 +74,14 @@ export async function startMlflow(): Promise<TrackerServer> {
   const child = spawn(python, [...parameters, ...stores], {
     stdio: 'ignore',
     detached: true,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, MLFLOW_SERVER_ENABLE_JOB_EXECUTION: 'false' },
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      MLFLOW_SERVER_ENABLE_JOB_EXECUTION: 'false',
+      // With its own five connections per worker it fails under this load.
+      MLFLOW_SQLALCHEMYSTORE_POOL_SIZE: '10',
+      MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW: '14',
+    },
   })
   await answering(child, `http://127.0.0.1:${port}/health`)
   const rest = serverOf(child, folder, database)

@@ -61,6 +61,7 @@ async function measure(server: TrackerServer, fill: (server: TrackerServer, runs
   const experiment = await fill(server, 10_000)
   figures['search 10,000 runs'] = await searchTime(post, experiment)
   Object.assign(figures, await transfer(server, runs[0]!))
+  console.log(`${server.name} measured`)
   return figures
 }
 
