@@ -1,7 +1,9 @@
 import { defineConfig } from 'vitest/config'
 
 if (Number(process.versions.node.split('.')[0]) < 24) {
-  throw new Error('Run the tests by npm test, or with node_modules/.bin first in PATH: they need the pinned Node.js 24.')
+  throw new Error(
+    'Run the tests by npm test, or with node_modules/.bin first in PATH: they need the pinned Node.js 24.',
+  )
 }
 
 export default defineConfig({
