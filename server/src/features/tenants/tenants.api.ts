@@ -31,5 +31,8 @@ export async function hasFeature(tx: Tx, tenantId: string, key: string): Promise
   return isOn(key, await store.findTenantFeatures(tx, tenantId))
 }
 
+/** The same where what the tenant has chosen is known already. */
+export const isFeatureOn = (key: string, chosen: Record<string, boolean>): boolean => isOn(key, chosen)
+
 /** Days for records that belong to no tenant. */
 export const defaultRetentionDays = (kind: RetentionKind): number => retentionDefaults[kind]

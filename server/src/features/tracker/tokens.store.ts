@@ -66,6 +66,7 @@ export interface TokenLogin {
   tenantId: string
   tenantCode: string
   tenantIsActive: boolean
+  tenantFeatures: Record<string, boolean>
   userId: string
   email: string
   fullName: string | null

@@ -65,6 +65,17 @@ describe('credentials', () => {
     expect((await to('Production')).body.error_code).toBe('PERMISSION_DENIED')
   })
 
+  test('403 while the tenant has the tracker switched off', async () => {
+    const client = await trackingClient(platform, await platform.member('ours', 'DEVELOPER'))
+    const { items } = (await platform.admin.get('/api/v1/settings/tenants')).body
+    const { id } = items.find(({ code }: { code: string }) => code === 'ours')
+    const look = () => client.get('/mlflow/experiments/get', { experiment_id: '0' })
+    await platform.admin.patch(`/api/v1/settings/tenants/${id}`, { features: { tracker: false } })
+    expect((await look()).body.error_code).toBe('PERMISSION_DENIED')
+    await platform.admin.patch(`/api/v1/settings/tenants/${id}`, { features: { tracker: true } })
+    expect((await look()).status).toBe(200)
+  })
+
   test('401 at once when the token is revoked or its owner is switched off', async () => {
     const member = await platform.member('ours', 'DEVELOPER')
     const client = await trackingClient(platform, member)

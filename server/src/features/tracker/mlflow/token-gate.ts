@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Services, TenantCtx } from '../../../platform/context.ts'
 import { transaction } from '../../../platform/db/transaction.ts'
 import { type Permission, permissions, permissionsOf } from '../../../platform/http/permissions.ts'
+import { isFeatureOn } from '../../tenants/tenants.api.ts'
 import { findTokenLogin, markTokenUsed, type TokenLogin } from '../tokens.store.ts'
 import { tokenHash } from '../tracker-tokens.ts'
 import { MlflowError, permissionDenied } from './mlflow-errors.ts'
@@ -31,6 +32,9 @@ export async function passTokenGate(
   await noteUse(services, login)
   const granted = login.isSuperuser ? every : permissionsOf(login.role ?? '')
   if (!login.isSuperuser && !login.tenantIsActive) throw permissionDenied('This tenant is switched off.')
+  if (!isFeatureOn('tracker', login.tenantFeatures)) {
+    throw permissionDenied('The experiment tracker is switched off for this tenant.')
+  }
   if (!granted.has(route.needs)) throw permissionDenied(`This needs the permission ${route.needs}.`)
   return tokenContext(services, request, route.audit ?? null, login, granted)
 }
