@@ -337,20 +337,24 @@ call enable_tenant_isolation('tracker_tokens');
 -- Whom a token lets in, looked up before it is known for which tenant: the one place that sees all tenants' tokens.
 create function tracker_login(hash text)
   returns table (
-    token_id uuid, tenant_id uuid, tenant_code text, tenant_is_active boolean, user_id uuid, email text, full_name text,
-    is_superuser boolean, role text, last_used_at timestamptz
+    token_id uuid, tenant_id uuid, tenant_code text, tenant_is_active boolean, tenant_features jsonb, user_id uuid,
+    email text, full_name text, is_superuser boolean, role text, last_used_at timestamptz
   )
   -- In this language the plan is made once per connection, not once per request.
-  language plpgsql stable
-  set app.system = 'on'
+  language plpgsql
 as $$
+declare
+  scope_before text := current_setting('app.system', true);
 begin
-  return query select k.id, t.id, t.code, t.is_active, u.id, u.email, u.full_name, u.is_superuser, m.role, k.last_used_at
+  perform set_config('app.system', 'on', true);
+  return query select k.id, t.id, t.code, t.is_active, t.features, u.id, u.email, u.full_name, u.is_superuser, m.role,
+    k.last_used_at
   from tracker_tokens k
   join tenants t on t.id = k.tenant_id
   join users u on u.id = k.user_id and u.is_active
   left join memberships m on m.tenant_id = k.tenant_id and m.user_id = k.user_id
   where k.token_hash = hash and k.revoked_at is null and (k.expires_at is null or k.expires_at > now());
+  perform set_config('app.system', coalesce(scope_before, ''), true);
 end
 $$;
 
