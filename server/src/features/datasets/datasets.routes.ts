@@ -32,6 +32,14 @@ import {
 const changed = 'It was changed since it was read (If-Match).'
 
 /** @source service §4.2, contract DS-01 … DS-08, DS-19, DS-20, PR-32 */
+const revalidation = {
+  method: 'POST',
+  access: tenant('DATASET_WRITE'),
+  params,
+  responses: { 200: DatasetManifest },
+  errors: { 409: 'It is frozen, or a sync is running (detail.reason).' },
+} as const
+
 export const datasetRoutes: Operation[] = [
   operation({
     id: 'datasets.list',
@@ -163,22 +171,20 @@ export const datasetRoutes: Operation[] = [
     responses: { 200: DatasetUsage },
     handler: async (ctx, { params }) => listView((await listDatasetUsage(ctx, params.dataset_id)).map(usageView)),
   }),
-  ...(['revalidate', 'revalidate-annotations'] as const).map((verb) =>
-    operation({
-      id: verb === 'revalidate' ? 'datasets.revalidate' : 'datasets.revalidateAnnotations',
-      method: 'POST',
-      path: `/api/v1/datasets/{dataset_id}/${verb}`,
-      summary:
-        verb === 'revalidate'
-          ? 'Read and validate every file again; a long validation goes on behind the answer.'
-          : 'Read the annotations again and match them with the images.',
-      access: tenant('DATASET_WRITE'),
-      audit: verb === 'revalidate' ? 'dataset.revalidate' : 'dataset.revalidate_annotations',
-      params,
-      responses: { 200: DatasetManifest },
-      errors: { 409: 'It is frozen, or a sync is running (detail.reason).' },
-      handler: async (ctx, { params, signal }) =>
-        manifestView(await revalidate(ctx, params.dataset_id, verb === 'revalidate', signal)),
-    }),
-  ),
+  operation({
+    ...revalidation,
+    id: 'datasets.revalidate',
+    path: '/api/v1/datasets/{dataset_id}/revalidate',
+    summary: 'Read and validate every file again; a long validation goes on behind the answer.',
+    audit: 'dataset.revalidate',
+    handler: async (ctx, { params, signal }) => manifestView(await revalidate(ctx, params.dataset_id, true, signal)),
+  }),
+  operation({
+    ...revalidation,
+    id: 'datasets.revalidateAnnotations',
+    path: '/api/v1/datasets/{dataset_id}/revalidate-annotations',
+    summary: 'Read the annotations again and match them with the images.',
+    audit: 'dataset.revalidate_annotations',
+    handler: async (ctx, { params, signal }) => manifestView(await revalidate(ctx, params.dataset_id, false, signal)),
+  }),
 ]
