@@ -11,7 +11,7 @@ export async function startDueSchedules(
   kinds: Map<string, RunKind>,
   schedules: Schedule[],
 ): Promise<void> {
-  for (const schedule of schedules) {
+  for (const schedule of await dueSchedules(services, schedules)) {
     const kind = kinds.get(schedule.kind)
     if (!kind) throw new Error(`schedule ${schedule.name} starts the unknown kind ${schedule.kind}`)
     await transaction(services.db, 'system', async (tx) => {
@@ -39,6 +39,17 @@ export async function startDueSchedules(
         .execute()
     })
   }
+}
+
+/** Those that are due or were never seen: mostly none, so one look at all of them is all that is done. */
+async function dueSchedules(services: Services, schedules: Schedule[]): Promise<Schedule[]> {
+  if (schedules.length === 0) return []
+  const rows = await transaction(services.db, 'system', (tx) =>
+    tx.selectFrom('schedules').select(['name', 'nextAt']).execute(),
+  )
+  const next = new Map(rows.map(({ name, nextAt }) => [name, nextAt]))
+  const now = services.clock.now()
+  return schedules.filter(({ name }) => (next.get(name) ?? now) <= now)
 }
 
 function nextTime(schedule: Schedule, now: Date): Date {
