@@ -7,7 +7,7 @@ import { type Client, signIn, until } from './main-job/client.ts'
 import { completeUpload, openUpload, resumeUpload, type Upload, uploadAndBreakOff } from './main-job/dataset.stage.ts'
 import { pullImage } from './main-job/image.stage.ts'
 import { type OwnPlatform, startOwnPlatform } from './main-job/own-platform.ts'
-import { createEndpoint, measure, waitForState } from './main-job/serving.stage.ts'
+import { createEndpoint, deleteEndpoint, measure, waitForState } from './main-job/serving.stage.ts'
 import { canTrain } from './trainer-python.ts'
 
 const email = 'admin@example.com'
@@ -121,6 +121,6 @@ describe.skipIf(!canTrain())('kill -9 of the server', () => {
     await waitForState(client, 'crash', 'RUNNING')
     const { correct, images } = await measure(client, 'crash', archive.heldOut, quiet)
     expect(correct / images).toBeGreaterThan(0.6)
-    await client.send('DELETE', '/api/v1/serving/endpoints/crash')
+    await deleteEndpoint(client, 'crash')
   }, 120_000)
 })

@@ -10,7 +10,7 @@ import { type Client, JobError, signIn } from './main-job/client.ts'
 import { completeUpload, openUpload, resumeUpload, uploadAndBreakOff } from './main-job/dataset.stage.ts'
 import { buildImage, pullImage } from './main-job/image.stage.ts'
 import { type OwnPlatform, startOwnPlatform } from './main-job/own-platform.ts'
-import { createEndpoint, measure, waitForState } from './main-job/serving.stage.ts'
+import { createEndpoint, deleteEndpoint, measure, waitForState } from './main-job/serving.stage.ts'
 import { createStages, percentile, type Stages } from './main-job/terminal.ts'
 import { followExperiment } from './main-job/training.stage.ts'
 
@@ -159,7 +159,7 @@ async function runJob(client: Client, stages: Stages, archive: Archive, options:
       .then(() => waitForState(client, endpoint, 'RUNNING', bar)),
   )
   await measure(client, endpoint, archive.heldOut.slice(0, 1), () => undefined)
-  await stage('delete endpoint', () => client.send('DELETE', `/api/v1/serving/endpoints/${endpoint}`))
+  await stage('delete endpoint', () => deleteEndpoint(client, endpoint))
 
   return {
     dataset: { id: dataset.id, held_out_images: archive.heldOut.length, generated: archive.generated },

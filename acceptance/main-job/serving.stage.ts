@@ -18,6 +18,15 @@ export function waitForState(client: Client, name: string, wanted: string, bar?:
   })
 }
 
+/** Deletes an endpoint and waits until its replicas are gone; the deletion itself answers at once. */
+export async function deleteEndpoint(client: Client, name: string): Promise<void> {
+  await client.send('DELETE', `/api/v1/serving/endpoints/${name}`)
+  await until(`endpoint ${name} to be gone`, 120, async () => {
+    const { items } = await client.get('/api/v1/serving/endpoints')
+    return items.some((endpoint: { name: string }) => endpoint.name === name) ? null : true
+  })
+}
+
 export interface Measured {
   images: number
   correct: number
