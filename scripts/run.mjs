@@ -69,13 +69,21 @@ function run([command, ...args], extra) {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   // npm that is told to end does not tell us; without a look at our parent the server would outlive `npm start`.
   const parent = process.ppid
-  const watch = setInterval(() => process.ppid !== parent && child.kill('SIGTERM'), 500)
-  return new Promise((resolve) =>
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(watch)
+    child.kill('SIGTERM')
+  }, 500)
+  return new Promise((resolve) => {
+    child.on('error', (error) => {
+      console.error(`${executable} cannot be started: ${error.message}`)
+      process.exit(1)
+    })
     child.on('exit', (code, signal) => {
       clearInterval(watch)
       resolve(signal ? 1 : (code ?? 1))
-    }),
-  )
+    })
+  })
 }
 
 const commands = tasks[task]

@@ -43,7 +43,10 @@ export interface InstanceOptions {
 export async function startInstance(config: Config, options: InstanceOptions = {}): Promise<Instance> {
   const closers: (() => Promise<unknown>)[] = []
   const stop = async () => {
-    for (const close of closers.splice(0).reverse()) await close()
+    const faults: unknown[] = []
+    // What cannot be closed must not keep the rest open: the database comes last.
+    for (const close of closers.splice(0).reverse()) await close().catch((error) => faults.push(error))
+    if (faults.length > 0) throw faults[0]
   }
   try {
     const services = await openServices(config, options, closers)
@@ -121,8 +124,7 @@ async function openServices(
 /** Requests under way get their time; a connection that was opened and never used would hold the end up for a minute. */
 async function closeServer(app: FastifyInstance): Promise<void> {
   const timer = setTimeout(() => app.server.closeAllConnections(), lastRequestsMs)
-  await app.close()
-  clearTimeout(timer)
+  await app.close().finally(() => clearTimeout(timer))
 }
 
 async function listen(app: FastifyInstance, services: Services): Promise<string> {

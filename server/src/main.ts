@@ -5,12 +5,17 @@ const config = readConfig()
 const instance = await startInstance(config, { onFatal: (error) => fail(error) }).catch(fail)
 announce(instance, config)
 
-let stopping = false
+/** One Ctrl-C arrives several times: from the terminal, from npm and from the starter. */
+const sameSignalMs = 1000
+let stoppingSince: number | null = null
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
-    // The second time somebody means it.
-    if (stopping) process.exit(1)
-    stopping = true
+    if (stoppingSince !== null) {
+      // The second time somebody means it.
+      if (performance.now() - stoppingSince > sameSignalMs) process.exit(1)
+      return
+    }
+    stoppingSince = performance.now()
     instance.stop().then(
       () => process.exit(0),
       (error) => fail(error),

@@ -10,14 +10,19 @@ import { signIn, type TestClient, testPassword } from './harness.ts'
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
 export interface ServerProcess {
+  url: string
   /** Global administrator; chooses the tenant `default`. */
   admin: TestClient
-  /** SIGTERM as an operator ends it, SIGKILL as a power cut does. Resolves when it is gone. */
-  end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>
+  /** SIGTERM as an operator ends it, SIGKILL as a power cut does; several arrive together. Gives its exit code. */
+  end(...signals: NodeJS.Signals[]): Promise<number | null>
 }
 
 /** The whole server in a process of its own, so that it can be killed; another one may go on with the same data. */
-export async function startServerProcess(database: TestDatabase, dataDir: string): Promise<ServerProcess> {
+export async function startServerProcess(
+  database: TestDatabase,
+  dataDir: string,
+  settings: Record<string, string> = {},
+): Promise<ServerProcess> {
   const child = spawn(process.execPath, [main], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: {
@@ -27,9 +32,10 @@ export async function startServerProcess(database: TestDatabase, dataDir: string
       PLATFORM_MLOPS_PORT: '0',
       PLATFORM_MLOPS_ADMIN_PASSWORD: testPassword,
       PLATFORM_MLOPS_LOG_LEVEL: 'error',
+      ...settings,
     },
   })
-  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
   let said = ''
   const url = await new Promise<string>((resolve, reject) => {
     child.stderr.on('data', (piece) => {
@@ -40,10 +46,11 @@ export async function startServerProcess(database: TestDatabase, dataDir: string
     void exited.then(() => reject(new Error(`the server ended: ${said}`)))
   })
   return {
+    url,
     admin: await signIn(url, 'admin@example.com', 'default'),
-    async end(signal) {
-      child.kill(signal)
-      await exited
+    end(...signals) {
+      for (const signal of signals) child.kill(signal)
+      return exited
     },
   }
 }

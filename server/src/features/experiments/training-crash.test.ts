@@ -1,5 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -7,53 +5,22 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../../test/database.ts'
 import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
-import { eventually, signIn, type TestClient, testPassword } from '../../../test/harness.ts'
+import { eventually, type TestClient } from '../../../test/harness.ts'
+import { type ServerProcess, startServerProcess } from '../../../test/server-process.ts'
 import { fileBlobStore } from '../../platform/blobs/file-blob-store.ts'
 import { transaction } from '../../platform/db/transaction.ts'
 import { ended, experimentsPath, python, startTraining, trainingSettings, underWay } from './training.fixture.ts'
 
-const main = join(import.meta.dirname, '../../main.ts')
 const epochs = 80
 
 let database: TestDatabase
 let dataDir: string
-let server: { process: ChildProcess; url: string }
+let server: ServerProcess
 let admin: TestClient
 
-/** A server process of its own, on the database that outlives it. */
-async function startServer(): Promise<typeof server> {
-  const child = spawn(process.execPath, [main], {
-    env: {
-      PATH: process.env.PATH,
-      PLATFORM_MLOPS_PORT: '0',
-      PLATFORM_MLOPS_DATA_DIR: dataDir,
-      PLATFORM_MLOPS_DATABASE_URL: database.ownerUrl,
-      PLATFORM_MLOPS_ADMIN_PASSWORD: testPassword,
-      ...trainingSettings,
-      PLATFORM_MLOPS_LOG_LEVEL: 'warn',
-    },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
-  let said = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said += text
-  })
-  const url = await eventually(async () => {
-    if (child.exitCode !== null) throw new Error(said)
-    return /Address +(\S+)/.exec(said)?.[1]
-  })
-  return { process: child, url }
-}
-
-async function end(signal: NodeJS.Signals): Promise<void> {
-  const exited = once(server.process, 'exit')
-  server.process.kill(signal)
-  await exited
-}
-
 async function startAgain(): Promise<void> {
-  server = await startServer()
-  admin = await signIn(server.url, 'admin@example.com', 'default')
+  server = await startServerProcess(database, dataDir, trainingSettings)
+  admin = server.admin
 }
 
 beforeAll(async () => {
@@ -70,7 +37,7 @@ afterAll(async () => {
   // Only a test that failed leaves a training.
   const { body } = await admin.get('/api/v1/training/admin/runtime')
   for (const { job } of body.running) if (job.pid) process.kill(-job.pid, 'SIGKILL')
-  await end('SIGKILL')
+  await server.end('SIGKILL')
   await database.drop()
   await rm(dataDir, { recursive: true, force: true })
 })
@@ -101,11 +68,11 @@ describe.skipIf(!python)('a server that ends in the middle of a training', { tim
       const id = await create(`Ended by ${signal}`)
       await underWay(admin, id, 2)
       const pid = await jobPid()
-      await end(signal)
+      await server.end(signal)
       expect(existsSync(`/proc/${pid}`)).toBe(true)
       await startAgain()
       expect(await jobPid()).toBe(pid)
-      await end('SIGKILL')
+      await server.end('SIGKILL')
       await startAgain()
       const experiment = await ended(admin, id)
       expect(experiment).toMatchObject({ state: 'SUCCEEDED', error: null, model_version: { version: '1' } })
@@ -117,7 +84,7 @@ describe.skipIf(!python)('a server that ends in the middle of a training', { tim
     const id = await create('Lost with its machine')
     await underWay(admin, id, 5)
     const pid = await jobPid()
-    await end('SIGKILL')
+    await server.end('SIGKILL')
     await loseJob(pid)
     await startAgain()
     const experiment = await ended(admin, id)
@@ -130,7 +97,7 @@ describe.skipIf(!python)('a server that ends in the middle of a training', { tim
   test('a stop asked for while it was away is carried out by the next one', async () => {
     const id = await create('Stopped later')
     await underWay(admin, id, 2)
-    await end('SIGKILL')
+    await server.end('SIGKILL')
     await transaction(database, 'system', (tx) =>
       tx
         .updateTable('experiments')
