@@ -8,7 +8,7 @@ import { completeUpload, openUpload, resumeUpload, type Upload, uploadAndBreakOf
 import { pullImage } from './main-job/image.stage.ts'
 import { type OwnPlatform, startOwnPlatform } from './main-job/own-platform.ts'
 import { createEndpoint, deleteEndpoint, measure, waitForState } from './main-job/serving.stage.ts'
-import { canTrain } from './trainer-python.ts'
+import { findTrainerPython } from './trainer-python.ts'
 
 const email = 'admin@example.com'
 const password = 'a password for the test'
@@ -38,7 +38,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-describe.skipIf(!canTrain())('kill -9 of the server', () => {
+describe.skipIf(!findTrainerPython())('kill -9 of the server', () => {
   let upload: Upload
   let archive: Awaited<ReturnType<typeof prepareArchive>>
   let datasetId: string

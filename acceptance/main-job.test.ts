@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { canTrain } from './trainer-python.ts'
+import { findTrainerPython } from './trainer-python.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -22,7 +22,7 @@ function runJob(args: string[], env: Record<string, string> = {}): Promise<{ cod
   return new Promise((resolve) => child.on('exit', (code) => resolve({ code, output })))
 }
 
-describe.skipIf(!canTrain())('npm run main-job', () => {
+describe.skipIf(!findTrainerPython())('npm run main-job', () => {
   test('goes from generated images to a served model that is right about images it never saw', async () => {
     const json = join(folder, 'result.json')
     const { code, output } = await runJob(['--json', json, '--epochs', '8'])

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from .faults import Fault
 from .protocol import Hyperparameters
+from .records import rules
 
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.json")
 
@@ -98,6 +99,7 @@ def catalogue() -> Dict[str, Any]:
         "task": "image_classification",
         "description": "Convolutional networks and transformers of the PyTorch project that tell what an image shows.",
         "license": "BSD-3-Clause",
+        "hyperparameters": rules(Hyperparameters),
         "models": models,
     }
     return {"format": 1, "frameworks": [framework]}

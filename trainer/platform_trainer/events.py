@@ -18,7 +18,7 @@ STEPS: Tuple[Tuple[str, str], ...] = (
     ("evaluate", "Evaluate the best checkpoint"),
     ("export", "Export and check the model"),
 )
-_INTERVAL_SECONDS = 0.25
+_INTERVAL_SECONDS = 0.5
 
 
 class EventWriter:
@@ -29,6 +29,7 @@ class EventWriter:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._last: Dict[str, float] = {}
         self._end_torn_line()
+        self._told = _steps_told(path)
 
     def _end_torn_line(self) -> None:
         size = os.fstat(self._file).st_size
@@ -43,7 +44,7 @@ class EventWriter:
             line = line[os.write(self._file, line) :]
 
     def due(self, what: str) -> bool:
-        """Whether `what` may be told again: at most four times a second."""
+        """Whether `what` may be told again: at most twice a second."""
         now = time.monotonic()
         if now - self._last.get(what, -math.inf) < _INTERVAL_SECONDS:
             return False
@@ -79,12 +80,15 @@ class EventWriter:
         self.emit("progress", percent=round(percent, 1), epoch=epoch, epochs=epochs)
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Tell metric values of one step; those that are not finite have no place in JSON and are left out."""
+        """Tell metric values of one step; those that are not finite have no place in JSON and are left out.
+
+        So are those that a job which resumes has told before: it repeats the same numbers.
+        """
         now = _now()
         points: List[Dict[str, Any]] = [
             {"key": key, "step": step, "value": float(value), "ts": now}
             for key, value in values.items()
-            if math.isfinite(value)
+            if math.isfinite(value) and step > self._told.get(key, -math.inf)
         ]
         if points:
             self.emit("metrics", points=points)
@@ -103,6 +107,20 @@ class EventWriter:
         """Tell of several finished files."""
         for path in paths:
             self.artifact(output, path, kind)
+
+
+def _steps_told(path: Path) -> Dict[str, int]:
+    """The last step of each metric in an event file."""
+    told: Dict[str, int] = {}
+    with open(path, "rb") as lines:
+        for line in lines:
+            if b'"type":"metrics"' not in line:
+                continue
+            try:
+                told.update((point["key"], point["step"]) for point in json.loads(line)["points"])
+            except (ValueError, KeyError, TypeError):
+                continue  # torn by a crash
+    return told
 
 
 def _now() -> int:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, Tuple
@@ -21,6 +22,8 @@ from .schedule import learning_rate_factor
 from .scoring import Scores, score
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Checkpoints may take this share of the time; what a crash loses is bounded by a hundred times what saving takes.
+_SAVING_SHARE = 0.01
 
 
 @dataclass
@@ -55,6 +58,8 @@ class Trainer:
         self.optimizer = _optimizer(self.network, hyperparameters)
         self.generator = torch.Generator().manual_seed(seed)
         self.progress = Progress()
+        self.best_weights: Dict[str, Tensor] = {}
+        self.save_after = -math.inf
         self.batches = _batches(len(images.rows["train"]), hyperparameters.batch_size)
         self.mean = torch.tensor(MEAN, device=device).view(3, 1, 1)
         self.std = torch.tensor(STD, device=device).view(3, 1, 1)
@@ -65,8 +70,9 @@ class Trainer:
             batches_done, values = self._epoch()
             if batches_done < self.batches:
                 self._keep_after_stop(batches_done)
-                break
+                return self.progress
             self._finish_epoch(values)
+        self._save()
         return self.progress
 
     def resume(self) -> None:
@@ -80,12 +86,13 @@ class Trainer:
             remedy = "Keep the model, the classes and the optimizer when resuming, or start anew."
             raise Fault(f"The checkpoint does not fit this experiment: {str(error).splitlines()[0]}", remedy) from error
         restore_random_state(state["random"], self.generator)
+        self.best_weights = load_checkpoint(self.best_file)["network"]
         self.progress = Progress(**json.loads(state["progress"]))
         self.events.log(f"Resuming after epoch {self.progress.epochs_done}.")
 
     def restore_best(self) -> None:
-        """Give the network the weights of best.pt."""
-        self.network.load_state_dict(load_checkpoint(self.best_file)["network"])
+        """Give the network the weights of its best epoch."""
+        self.network.load_state_dict(self.best_weights)
 
     def score(self, split: str) -> Scores:
         """The network's scores of a split, without augmentation and in full precision."""
@@ -144,10 +151,11 @@ class Trainer:
             values.update({"val/loss": scores.loss, "val/top1": scores.top1})
         if self._improved(values):
             progress.best_epoch, progress.best, progress.stale_epochs = progress.epochs_done, dict(values), 0
-            save_checkpoint(self.best_file, {"network": self.network.state_dict()})
+            self._keep_best()
         else:
             progress.stale_epochs += 1
-        self._save_last()
+        if time.monotonic() > self.save_after:
+            self._save()
         self.events.metrics(progress.epochs_done, values)
         self._tell_progress(progress.epochs_done)
         told = ", ".join(f"{key} {value:.4g}" for key, value in values.items())
@@ -165,15 +173,21 @@ class Trainer:
         return difference > rule.min_delta or (difference == 0 and lower_loss)
 
     def _keep_after_stop(self, batches_done: int) -> None:
-        """last.pt of a whole epoch stays, so resuming is exact; before the first one the weights are kept as is."""
+        """last.pt stays that of a whole epoch, so resuming is exact; before the first one the weights are kept as is."""
         self.progress.stopped = True
-        if self.progress.epochs_done:
-            return
-        if not batches_done:
-            raise Stopped()
-        save_checkpoint(self.best_file, {"network": self.network.state_dict()})
+        if not self.progress.epochs_done:
+            if not batches_done:
+                raise Stopped()
+            self._keep_best()
+        save_checkpoint(self.best_file, {"network": self.best_weights})
 
-    def _save_last(self) -> None:
+    def _keep_best(self) -> None:
+        self.best_weights = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+
+    def _save(self) -> None:
+        began = time.monotonic()
+        # In this order: last.pt names the best epoch, so its weights are there before.
+        save_checkpoint(self.best_file, {"network": self.best_weights})
         state = {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict()["state"],
@@ -181,6 +195,8 @@ class Trainer:
             "progress": json.dumps(asdict(self.progress)),
         }
         save_checkpoint(self.last_file, state)
+        ended = time.monotonic()
+        self.save_after = ended + (ended - began) / _SAVING_SHARE
 
     def _set_learning_rate(self, step: int) -> float:
         wanted = self.hyperparameters

@@ -12,8 +12,8 @@ Record = TypeVar("Record")
 Check = Callable[[Any], Any]
 
 
-def _field(check: Check, default: Any, about: str) -> Any:
-    return dataclasses.field(default=default, metadata={"check": check, "about": about})
+def _field(check: Check, default: Any, about: str, **rule: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"check": check, "about": about, "rule": rule})
 
 
 def number(default: Any, low: float, high: float, about: str = "", whole: bool = False) -> Any:
@@ -29,7 +29,8 @@ def number(default: Any, low: float, high: float, about: str = "", whole: bool =
             raise ValueError(f"must lie between {low:g} and {high:g}")
         return int(value) if whole else float(value)
 
-    return _field(check, default, about)
+    said = f"{about} ({low:g} to {high:g})" if about else ""
+    return _field(check, default, said, type="integer" if whole else "number", minimum=low, maximum=high)
 
 
 def choice(default: Any, allowed: Sequence[str], about: str = "") -> Any:
@@ -40,7 +41,7 @@ def choice(default: Any, allowed: Sequence[str], about: str = "") -> Any:
             raise ValueError(f"must be one of {', '.join(allowed)}")
         return str(value)
 
-    return _field(check, default, about)
+    return _field(check, default, about, type="string", enum=list(allowed))
 
 
 def flag(default: bool, about: str = "") -> Any:
@@ -83,6 +84,15 @@ def nested(record: Type[Any]) -> Any:
     missing = any(f.default is dataclasses.MISSING and not f.metadata.get("record") for f in dataclasses.fields(record))
     factory: Dict[str, Any] = {} if missing else {"default_factory": record}
     return dataclasses.field(metadata={"record": record}, **factory)
+
+
+def rules(record: Type[Any]) -> Dict[str, Any]:
+    """The kinds and ranges of a record as JSON Schema, so that others can check before they ask."""
+    properties = {
+        field.name: rules(field.metadata["record"]) if "record" in field.metadata else field.metadata["rule"]
+        for field in dataclasses.fields(record)
+    }
+    return {"type": "object", "properties": properties}
 
 
 def read(record: Type[Record], values: Any, where: str) -> Record:

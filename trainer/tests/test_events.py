@@ -54,7 +54,18 @@ class Events(unittest.TestCase):
         events.metrics(2, {"a": float("inf")})
         self.assertEqual([[p["key"] for p in e["points"]] for e in self.read()], [["b"]])
 
-    def test_something_is_due_at_most_four_times_a_second(self):
+    def test_a_job_that_goes_on_does_not_tell_again_what_it_told(self):
+        EventWriter(self.file).metrics(7, {"a": 1.0})
+        with open(self.file, "ab") as file:
+            file.write(b'{"ts":1,"type":"metrics","points":[{"key":"a","st')
+        events = EventWriter(self.file)
+        for step in (6, 7, 8):
+            events.metrics(step, {"a": 1.0, "b": 2.0})
+        lines = [json.loads(line) for line in self.file.read_text().splitlines() if line.endswith("}")]
+        points = [(p["key"], p["step"]) for line in lines for p in line["points"]]
+        self.assertEqual(points, [("a", 7), ("b", 6), ("b", 7), ("a", 8), ("b", 8)])
+
+    def test_something_is_due_at_most_twice_a_second(self):
         events = EventWriter(self.file)
         self.assertEqual([events.due("batch"), events.due("batch"), events.due("load")], [True, False, True])
 
