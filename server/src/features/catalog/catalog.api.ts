@@ -33,7 +33,7 @@ export function resolveTraining(
     const keys = framework.models.map(({ key }) => key)
     throw invalid(unknown('model', wanted.model, keys, `${framework.key} has no model of this name`))
   }
-  const values = resolveHyperparameters(model, hyperparameters)
+  const values = resolveHyperparameters(framework.hyperparameters, model, hyperparameters)
   return { model, hyperparameters: values, params: flattened(values) }
 }
 

@@ -12,12 +12,24 @@ export interface CatalogModel {
   hyperparameters_yaml: string
 }
 
+/** Kind and range of a hyperparameter, or of each in a group; the part of JSON Schema that the trainer writes. */
+export type HyperparameterRule =
+  | { type: 'integer' | 'number'; minimum: number; maximum: number }
+  | { type: 'string'; enum: string[] }
+  | HyperparameterRules
+
+export interface HyperparameterRules {
+  type: 'object'
+  properties: Record<string, HyperparameterRule>
+}
+
 export interface CatalogFramework {
   key: string
   title: string
   task: TaskType
   description: string
   license: string
+  hyperparameters: HyperparameterRules
   models: CatalogModel[]
 }
 

@@ -4,11 +4,12 @@ import { frameworks } from './catalogue.ts'
 import { flattened, resolveHyperparameters } from './hyperparameters.ts'
 
 const models = frameworks.flatMap((framework) => framework.models)
+const rules = frameworks[0]!.hyperparameters
 const resnet = models.find(({ key }) => key === 'resnet18')!
 
 function faultsOf(text: string, model = resnet) {
   try {
-    resolveHyperparameters(model, text)
+    resolveHyperparameters(rules, model, text)
   } catch (error) {
     return (error as PlatformError).detail as { loc: string[]; msg: string; type: string }[]
   }
@@ -18,7 +19,7 @@ function faultsOf(text: string, model = resnet) {
 describe('resolveHyperparameters', () => {
   test('gives the defaults of every model of the catalogue for no text', () => {
     for (const model of models) {
-      expect(resolveHyperparameters(model, '')).toMatchObject({
+      expect(resolveHyperparameters(rules, model, '')).toMatchObject({
         epochs: expect.any(Number),
         image_size: expect.any(Number),
         early_stopping: { patience: 0 },
@@ -28,6 +29,7 @@ describe('resolveHyperparameters', () => {
 
   test('lays what the text names over the defaults, also inside groups', () => {
     const values = resolveHyperparameters(
+      rules,
       resnet,
       '# mine\nepochs: 3\nlearning_rate: 1e-3\nearly_stopping: {patience: 2}\n',
     )
@@ -49,14 +51,34 @@ describe('resolveHyperparameters', () => {
   })
 
   test.each([
-    ['epochs: many', 'epochs', 'must be a number'],
-    ['epochs: .nan', 'epochs', 'must be a number'],
-    ['epochs:', 'epochs', 'must be a number'],
-    ['optimizer: 3', 'optimizer', 'must be a text'],
+    ['epochs: many', 'epochs', 'must be a whole number'],
+    ['epochs: 2.5', 'epochs', 'must be a whole number'],
+    ['epochs: 0', 'epochs', 'must lie between 1 and 10000'],
+    ['epochs:', 'epochs', 'must be a whole number'],
+    ['learning_rate: .nan', 'learning_rate', 'must be a number'],
+    ['learning_rate: 1e400', 'learning_rate', 'must be a number'],
+    ['learning_rate: 11', 'learning_rate', 'must lie between 1e-7 and 10'],
+    ['optimizer: 3', 'optimizer', 'must be one of adamw, sgd'],
+    ['optimizer: [adamw]', 'optimizer', 'must be one of adamw, sgd'],
     ['early_stopping: 5', 'early_stopping', 'must be a group with the keys patience'],
   ])('422 says what %s should be', (text, key, message) => {
     const [fault] = faultsOf(text)
     expect(fault).toMatchObject({ loc: ['body', 'hyperparameters', key], msg: expect.stringContaining(message) })
+  })
+
+  test('422 names the key within a group', () => {
+    const [fault] = faultsOf('augmentation:\n  crop: 0\n')
+    expect(fault).toMatchObject({
+      loc: ['body', 'hyperparameters', 'augmentation', 'crop'],
+      msg: 'must lie between 0.05 and 1 (line 2, column 3)',
+    })
+  })
+
+  test('takes the defaults of every model of the catalogue when they are written out', () => {
+    for (const model of models)
+      expect(resolveHyperparameters(rules, model, model.hyperparameters_yaml)).toEqual(
+        resolveHyperparameters(rules, model, ''),
+      )
   })
 
   test.each([

@@ -1,8 +1,8 @@
 import { isMap, isScalar, LineCounter, parseDocument, type YAMLMap } from 'yaml'
 import { type FieldFault, invalid } from '../../platform/errors.ts'
-import type { CatalogModel } from './catalogue.ts'
+import type { CatalogModel, HyperparameterRule, HyperparameterRules } from './catalogue.ts'
 
-export type HyperparameterValue = number | string | boolean
+export type HyperparameterValue = number | string
 /** Values by key, groups of them one level down. */
 export interface Hyperparameters {
   [key: string]: HyperparameterValue | Hyperparameters
@@ -11,9 +11,8 @@ export interface Hyperparameters {
 /**
  * The hyperparameters of a training: the model's own, overlaid with what the text names. Empty text changes nothing.
  * Throws a 422 whose `loc` is `body.hyperparameters` and then the key, with the line and the column in the message.
- * The ranges are the trainer's to check: it declares them.
  */
-export function resolveHyperparameters(model: CatalogModel, text: string): Hyperparameters {
+export function resolveHyperparameters(rules: HyperparameterRules, model: CatalogModel, text: string): Hyperparameters {
   const defaults = parse(model.hyperparameters_yaml).document.toJS() as Hyperparameters
   const { document, counter } = parse(text)
   const [error] = document.errors
@@ -21,7 +20,7 @@ export function resolveHyperparameters(model: CatalogModel, text: string): Hyper
   if (document.contents === null) return checkedSize(model, defaults)
   if (!isMap(document.contents)) throw invalid(fault([], 'must be a mapping of keys to values', 'mapping_type'))
   const faults: FieldFault[] = []
-  const values = overlay(defaults, document.contents, [], { faults, counter })
+  const values = overlay(defaults, rules, document.contents, [], { faults, counter })
   if (faults.length > 0) throw invalid(faults)
   return checkedSize(model, values)
 }
@@ -44,26 +43,58 @@ interface Reading {
   counter: LineCounter
 }
 
-function overlay(defaults: Hyperparameters, map: YAMLMap, path: string[], reading: Reading): Hyperparameters {
+function overlay(
+  defaults: Hyperparameters,
+  rules: HyperparameterRules,
+  map: YAMLMap,
+  path: string[],
+  reading: Reading,
+): Hyperparameters {
   const values: Hyperparameters = { ...defaults }
   for (const { key: keyNode, value: node } of map.items) {
     const key = String(isScalar(keyNode) ? keyNode.value : keyNode)
     const at = [...path, key]
-    const known = Object.hasOwn(defaults, key) ? defaults[key] : undefined
-    const tell = (msg: string, type: string, input?: unknown) =>
+    const rule = Object.hasOwn(rules.properties, key) ? rules.properties[key] : undefined
+    const tell = ({ msg, type, input }: Refusal) =>
       reading.faults.push(fault(at, `${msg}${place(keyNode, reading.counter)}`, type, input))
-    if (known === undefined) tell(`is not known; allowed: ${Object.keys(defaults).join(', ')}`, 'extra_forbidden')
-    else if (typeof known === 'object') {
-      if (isMap(node)) values[key] = overlay(known, node, at, reading)
-      else tell(`must be a group with the keys ${Object.keys(known).join(', ')}`, 'mapping_type')
-    } else {
+    if (rule?.type === 'object' && isMap(node))
+      values[key] = overlay(defaults[key] as Hyperparameters, rule, node, at, reading)
+    else {
       const value = isScalar(node) ? node.value : undefined
-      if (typeof value === typeof known && Number.isFinite(value as number) === Number.isFinite(known as number))
-        values[key] = value as HyperparameterValue
-      else tell(`must be a ${typeof known === 'string' ? 'text' : typeof known}`, `${typeof known}_type`, value)
+      const refusal = rule ? refusalOf(rule, value) : unknownKey(rules)
+      if (refusal) tell({ ...refusal, input: value })
+      else values[key] = value as HyperparameterValue
     }
   }
   return values
+}
+
+interface Refusal {
+  msg: string
+  type: string
+  input?: unknown
+}
+
+const unknownKey = ({ properties }: HyperparameterRules): Refusal => ({
+  msg: `is not known; allowed: ${Object.keys(properties).join(', ')}`,
+  type: 'extra_forbidden',
+})
+
+/** Why a value is none that the trainer takes; null when it is one. */
+function refusalOf(rule: HyperparameterRule, value: unknown): Refusal | null {
+  if (rule.type === 'object')
+    return { msg: `must be a group with the keys ${Object.keys(rule.properties).join(', ')}`, type: 'mapping_type' }
+  if (rule.type === 'string') {
+    if (rule.enum.includes(value as string)) return null
+    return { msg: `must be one of ${rule.enum.join(', ')}`, type: 'enum' }
+  }
+  const whole = rule.type === 'integer'
+  if (typeof value !== 'number' || !Number.isFinite(value) || (whole && !Number.isInteger(value)))
+    return { msg: whole ? 'must be a whole number' : 'must be a number', type: `${rule.type}_type` }
+  const { minimum, maximum } = rule
+  if (value >= minimum && value <= maximum) return null
+  const type = value < minimum ? 'greater_than_equal' : 'less_than_equal'
+  return { msg: `must lie between ${minimum} and ${maximum}`, type }
 }
 
 function checkedSize(model: CatalogModel, values: Hyperparameters): Hyperparameters {

@@ -95,6 +95,7 @@ describe('POST /api/v1/training/experiments', () => {
     ['one class', { classes: ['red'] }, ['classes'], 'at least two'],
     ['a class twice', { classes: ['red', 'red'] }, ['classes'], 'twice'],
     ['broken YAML', { hyperparameters: 'epochs: [1' }, ['hyperparameters'], 'not valid YAML'],
+    ['no epochs', { hyperparameters: 'epochs: 0' }, ['hyperparameters', 'epochs'], 'must lie between 1 and 10000'],
     ['an unknown key', { hyperparameters: 'epoch: 1' }, ['hyperparameters', 'epoch'], 'allowed: epochs'],
     ['shares beyond one', { split: { mode: 'ratio', train: 0.9 } }, ['split'], 'add up to 1'],
     ['a runtime image', { runtime_image: 'x:1' }, ['runtime_image'], 'no runtime images'],
