@@ -86,7 +86,6 @@ async function train(s: TrainingStep): Promise<JobOutcome> {
   const experiment = await experimentOf(s, ctx)
   const { python } = s.output<TrainerEnvironment>('prepare')
   const launch = launchOf(ctx.config, experiment, s.output<StagedDataset>('stage'), python, ctx.tenant.code)
-  await transaction(ctx, (tx) => updateExperiment(tx, experiment.id, { launch }))
   return runJob(s, ctx, launch)
 }
 

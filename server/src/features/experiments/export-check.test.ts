@@ -36,6 +36,24 @@ describe('checkExport', () => {
     })
   })
 
+  test('says so of a file that is no model', async () => {
+    const broken = await writeModelFolder(probeGraph(), probeClasses)
+    await writeFile(join(broken, 'model.onnx'), 'not a model')
+    const check = checkExport(broken, join(folder, 'export_check.json'), new AbortController().signal)
+    await expect(check).rejects.toMatchObject({ message: expect.stringMatching(/model\.onnx.*failed/) })
+    await rm(broken, { recursive: true })
+  })
+
+  test('runs without the environment of the server, which holds its secrets', async () => {
+    // Whoever inherited this would not even start.
+    process.env.NODE_OPTIONS = '--import=/nowhere/at/all.mjs'
+    try {
+      expect(await checkAgainst(solidLogits([...colour]))).toBeLessThan(1e-5)
+    } finally {
+      delete process.env.NODE_OPTIONS
+    }
+  })
+
   test('an abort is thrown as it is', async () => {
     const reason = new Error('told to end')
     await expect(checkExport(model, 'none', AbortSignal.abort(reason))).rejects.toBe(reason)

@@ -2,7 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { WorkHandle, WorkStatus } from '../../adapters/compute/compute.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import { RunCanceled, type StepRun } from '../../platform/runs/define-run.ts'
+import { transaction } from '../../platform/transaction.ts'
 import { experimentChannel } from './experiment-events.ts'
+import { updateExperiment } from './experiments.store.ts'
 import { experimentFailure, jobFailure, readLogTail } from './job-failure.ts'
 import { type JobRecorder, openJobRecorder } from './job-recorder.ts'
 import type { JobState } from './job-report.ts'
@@ -54,6 +56,8 @@ export async function runJob(
       await remember({ handle: null, replacing: false })
     }
     if (!memory.handle) {
+      // Not when a job is taken over: that one runs as it was started, whatever the configuration says now.
+      await transaction(ctx, (tx) => updateExperiment(tx, experimentId, { launch }))
       await writeSpec(folder, launch, memory.restarts > 0)
       await remember({ handle: await compute.start(launch.work) })
     }
