@@ -24,6 +24,7 @@ import {
   startEndpoint,
   stopEndpoint,
 } from './endpoints.service.ts'
+import type { Situation } from './reconcile.ts'
 
 const deleting = 'It is being deleted (detail.reason deleting).'
 
@@ -77,8 +78,8 @@ export const endpointRoutes: Operation[] = [
     },
     handler: async (ctx, { params, body, request }) => {
       if (body.replicas !== undefined && body.replicas < 1) throw useStop(body.replicas)
-      if (request.headers['if-match']) requireMatch(request, endpointView(await getEndpoint(ctx, params.name)))
-      return endpointView(await changeServed(ctx, params.name, body))
+      const precondition = (present: Situation) => requireMatch(request, endpointView(present))
+      return endpointView(await changeServed(ctx, params.name, body, precondition))
     },
   }),
   operation({

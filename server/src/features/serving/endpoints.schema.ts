@@ -66,7 +66,7 @@ export const Endpoint = named('ServingEndpoint', {
   created_by: Type.String({ description: 'E-mail of who made it.' }),
   created_at: timestamp('When it was made.'),
   updated_at: timestamp('When it was last changed by somebody.'),
-  checked_at: nullable(timestamp('When its replicas were last looked at.')),
+  checked_at: nullable(timestamp('When its replicas were last looked at, to the minute while nothing changes.')),
 })
 
 export const LogsQuery = Type.Object({

@@ -150,12 +150,21 @@ export interface UpdateRequest {
   image_id?: string
 }
 
-/** Scales, or rolls over to another image: new replicas are ready before old ones go. @source contract B12.3 */
-export function changeServed(ctx: TenantCtx, name: string, request: UpdateRequest): Promise<Situation> {
+/**
+ * Scales, or rolls over to another image: new replicas are ready before old ones go. `precondition` sees what is about
+ * to be changed, under its lock. @source contract B12.3
+ */
+export function changeServed(
+  ctx: TenantCtx,
+  name: string,
+  request: UpdateRequest,
+  precondition: (present: Situation) => void,
+): Promise<Situation> {
   const { replicas, image_id: imageId } = request
   if (imageId !== undefined && !ctx.permissions.has('DEPLOY'))
     throw forbidden('Another image needs the permission DEPLOY.')
   return changeEndpoint(ctx, name, async (tx, endpoint) => {
+    precondition({ endpoint, replicas: await listReplicas(tx, endpoint) })
     requireNotDeleted(endpoint)
     if (endpoint.desired === 'STOPPED')
       throw conflict('The endpoint is stopped; start it first.', { detail: { reason: 'stopped' } })
@@ -197,7 +206,7 @@ export const removeEndpoint = (ctx: TenantCtx, name: string): Promise<Situation>
 export async function checkEndpoint(ctx: TenantCtx, name: string): Promise<Situation> {
   audited(ctx, name)
   const { endpoint } = await getEndpoint(ctx, name)
-  const situation = await reconcile(ctx, endpoint)
+  const situation = await reconcile(ctx, endpoint, { asked: true })
   if (!situation) throw notFound('There is no such endpoint.')
   return situation
 }

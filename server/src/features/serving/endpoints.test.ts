@@ -3,6 +3,7 @@ import { listen } from '../../../test/event-client.ts'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { servedImage } from '../../../test/served-image.ts'
 import { colourTensor, endWorks, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
+import { reconcile } from './reconcile.ts'
 
 const endpointsPath = '/api/v1/serving/endpoints'
 let platform: TestPlatform
@@ -25,6 +26,10 @@ const predict = (name: string) =>
 const works = () => platform.services.adapters.compute.list()
 const create = (name: string, more: object = {}) =>
   client.post(endpointsPath, { name, image_id: imageId, replicas: 1, gpu: 0, ...more })
+const tenantIdOf = async (code: string): Promise<string> => {
+  const { rows } = await platform.services.db.pool.query('select id from tenants where code = $1', [code])
+  return rows[0].id
+}
 const remove = async (name: string) => {
   const { body } = await client.delete(`${endpointsPath}/${name}`)
   await whenDeployed(client, body.deployment_id)
@@ -212,6 +217,28 @@ describe('PATCH /api/v1/serving/endpoints/{name}', () => {
     const same = await operator.patch(`${endpointsPath}/patched`, { replicas: 1 })
     expect([same.status, same.body.deployment_id], 'nothing changes').toEqual([200, before.deployment_id])
     await remove('patched')
+  })
+
+  test('304 and 200 with the ETag of before while its replicas are only looked at', async () => {
+    const { body: created } = await create('looked-at')
+    await whenDeployed(client, created.deployment_id)
+    const { headers, body } = await client.get(`${endpointsPath}/looked-at`)
+    const etag = headers.get('etag')!
+    const ctx = {
+      ...platform.services,
+      kind: 'system',
+      scope: 'system',
+      actor: null,
+      requestId: '',
+      audit: null,
+    } as const
+    const tenantId = await tenantIdOf('default')
+    for (let look = 0; look < 3; look++) await reconcile(ctx, { id: body.id, tenantId })
+    const again = await client.get(`${endpointsPath}/looked-at`, { headers: { 'if-none-match': etag } })
+    expect(again.status).toBe(304)
+    const changed = await client.patch(`${endpointsPath}/looked-at`, { replicas: 2 }, { headers: { 'if-match': etag } })
+    expect(changed.status, changed.text).toBe(200)
+    await remove('looked-at')
   })
 
   test('a later change takes over from one that is under way', async () => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { SystemCtx, TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
@@ -12,7 +13,6 @@ import {
   findReplica,
   insertReplicas,
   listReplicas,
-  type ReplicaChange,
   type ReplicaRow,
   updateReplica,
 } from './replicas.store.ts'
@@ -26,6 +26,12 @@ export type ServingCtx = SystemCtx | TenantCtx
  */
 export const settleMs = 3000
 
+/**
+ * A look that finds everything as it was is written down this seldom: the endpoint's ETag lives as long, and an idle
+ * endpoint costs no writes.
+ */
+const unchangedNotedEveryMs = 60_000
+
 export interface Situation {
   endpoint: EndpointRow
   replicas: ReplicaRow[]
@@ -35,8 +41,13 @@ export interface Situation {
  * One round of bringing an endpoint to what is wanted of it: look at its works, record what they do, add and drain
  * replicas, start what is to be started. Any number of processes may do it at once: rows are changed under the lock of
  * the endpoint, and a work is started under the name of its row, so once. Null when there is no such endpoint.
+ * `asked` says that somebody wants to read when this was.
  */
-export async function reconcile(ctx: ServingCtx, ref: EndpointRef): Promise<Situation | null> {
+export async function reconcile(
+  ctx: ServingCtx,
+  ref: EndpointRef,
+  { asked = false }: { asked?: boolean } = {},
+): Promise<Situation | null> {
   const before = await read(ctx, (tx) => listReplicas(tx, ref))
   const observations = new Map(
     await Promise.all(
@@ -55,7 +66,7 @@ export async function reconcile(ctx: ServingCtx, ref: EndpointRef): Promise<Situ
       if (step.kill) kills.push(replica)
       if (step.change) await updateReplica(tx, replica.id, step.change)
     }
-    return settle(tx, ctx, endpoint, before)
+    return settle(tx, ctx, endpoint, { before, asked })
   })
   for (const replica of kills) await ctx.adapters.compute.kill(handleOf(replica))
   if (situation) await startWorks(ctx, situation, observations)
@@ -65,7 +76,12 @@ export async function reconcile(ctx: ServingCtx, ref: EndpointRef): Promise<Situ
 const keyOf = ({ id, attempt }: ReplicaRow) => `${id}/${attempt}`
 
 /** Adds and drains replicas and writes down the state of the endpoint, under its lock. */
-async function settle(tx: Tx, ctx: ServingCtx, endpoint: EndpointRow, before: ReplicaRow[]): Promise<Situation> {
+async function settle(
+  tx: Tx,
+  ctx: ServingCtx,
+  endpoint: EndpointRow,
+  { before, asked }: { before: ReplicaRow[]; asked: boolean },
+): Promise<Situation> {
   const now = ctx.clock.now()
   const { tenantId, id: endpointId, imageDigest } = endpoint
   const plan = planReplicas(endpoint, await listReplicas(tx, endpoint))
@@ -78,11 +94,14 @@ async function settle(tx: Tx, ctx: ServingCtx, endpoint: EndpointRow, before: Re
   const rolling = await isRolling(tx, endpoint, endpoint.generation)
   const state = endpointState(endpoint, replicas, rolling)
   const error = endpointError(state, replicas)
-  await updateEndpoint(tx, endpoint, { state, error, checkedAt: now })
+  const isNoted = endpoint.checkedAt !== null && now.getTime() - endpoint.checkedAt.getTime() < unchangedNotedEveryMs
+  const isSame = state === endpoint.state && isDeepStrictEqual(error, endpoint.error)
+  const checkedAt = isSame && isNoted && !asked ? endpoint.checkedAt : now
+  if (checkedAt === now) await updateEndpoint(tx, endpoint, { state, error, checkedAt })
   if (state !== endpoint.state || addressesOf(replicas) !== addressesOf(before)) await publishRoutes(tx, endpoint)
   if (state !== endpoint.state && (state === 'FAILED' || state === 'DEGRADED'))
     await tellOperators(tx, endpoint, state, error, now)
-  return { endpoint: { ...endpoint, state, error, checkedAt: now }, replicas }
+  return { endpoint: { ...endpoint, state, error, checkedAt }, replicas }
 }
 
 /** At most once an hour for each state, however often it comes and goes. */
@@ -137,8 +156,14 @@ async function recordStartFailure(ctx: ServingCtx, replica: ReplicaRow, error: E
     reason: 'not_started',
     at: now.toISOString(),
   }
-  const { change } = observe(replica, { seen: 'ended', failure }, now)
-  await read(ctx, (tx) => updateReplica(tx, replica.id, change as ReplicaChange))
+  await read(ctx, async (tx) => {
+    await lockEndpoint(tx, { id: replica.endpointId, tenantId: replica.tenantId })
+    const present = await findReplica(tx, replica.id)
+    // It may be draining by now, or another process was luckier with it.
+    if (present?.state !== 'STARTING' || present.attempt !== replica.attempt) return
+    const { change } = observe(present, { seen: 'ended', failure }, now)
+    if (change) await updateReplica(tx, replica.id, change)
+  })
 }
 
 /** Replicas that have drained long enough to be ended. */

@@ -62,7 +62,9 @@ export async function lookAtWork(services: Services, replica: ReplicaRow): Promi
 /** Null when it is ready, or why it is not. */
 async function ping(address: string): Promise<string | null> {
   try {
-    const answer = await fetch(`http://${address}/ping`, { signal: AbortSignal.timeout(pingTimeoutMs) })
+    // A replica must not send us elsewhere.
+    const init: RequestInit = { redirect: 'manual', signal: AbortSignal.timeout(pingTimeoutMs) }
+    const answer = await fetch(`http://${address}/ping`, init)
     await answer.body?.cancel()
     return answer.ok ? null : `it answers ${answer.status}`
   } catch (error) {
