@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,6 +23,15 @@ export async function whenLogged(compute: Compute, handle: WorkHandle, text: str
     if (output.includes(text)) return output
   }
   throw new Error(`${handle.name} has not written ${text}`)
+}
+
+/** Waits until the memory that work uses has been measured, and returns it in bytes. */
+async function whenMeasured(compute: Compute, handle: WorkHandle): Promise<number> {
+  for (const deadline = Date.now() + 15_000; Date.now() < deadline; await sleep(50)) {
+    const status = await compute.status(handle)
+    if (status.state === 'running' && status.memoryBytes) return status.memoryBytes
+  }
+  throw new Error(`the memory of ${handle.name} was not measured within 15 s`)
 }
 
 /** What every driver of the compute port must do. @source compute.ts */
@@ -147,11 +156,13 @@ export function computeSuite(name: string, create: () => Promise<Compute>): void
     })
 
     test('limits: work within its memory is left alone and its use is told', async () => {
-      const handle = await compute.start(shell('sleep 2', { limits: { memoryBytes: 100e6 } }))
-      await sleep(1500)
-      const status = await compute.status(handle)
-      expect(status).toMatchObject({ state: 'running', memoryBytes: expect.any(Number) })
-      expect((status as { memoryBytes: number }).memoryBytes).toBeGreaterThan(100_000)
+      const gate = join(folder, 'gate')
+      const handle = await compute.start(
+        shell('while [ ! -e gate ]; do sleep 0.05; done', { limits: { memoryBytes: 100e6 } }),
+      )
+      const measured = await whenMeasured(compute, handle)
+      expect(measured).toBeGreaterThan(100_000)
+      await writeFile(gate, '')
       expect(await whenEnded(compute, handle)).toMatchObject({ reason: 'exited', exitCode: 0 })
     })
 

@@ -178,8 +178,9 @@ test('a process id that was given to another process is not taken for the work',
   const original = await readFile(claim, 'utf8')
   // The record of a work of before: its process id belongs to this very test now.
   await writeFile(claim, readFileSync('/proc/self/stat', 'latin1').replace(/(?<=\) (\S+ ){19})\d+/, '1'))
-  expect(await compute.status(handle)).toMatchObject({ state: 'ended', reason: 'lost' })
-  await compute.kill(handle)
+  const later = await open(folder)
+  expect(await later.status(handle)).toMatchObject({ state: 'ended', reason: 'lost' })
+  await later.kill(handle)
   process.kill(-Number.parseInt(original, 10), 'SIGKILL')
 })
 

@@ -49,7 +49,8 @@ export async function localCompute({ folder, log, logBytes = 256 * 1024 ** 2 }: 
 
   const started = async ({ name }: WorkHandle) => (workName.test(name) ? findStarted(folder, name) : null)
   const status = async (handle: WorkHandle): Promise<WorkStatus> => {
-    const work = await started(handle)
+    // Asked many times a second while work runs: as long as its shell lives, no file has to be looked into.
+    const work = watch.running(handle.name) ?? (await started(handle))
     if (!work) return { state: 'absent' }
     const ended = await findEnd(folder, work)
     if (ended) return ended

@@ -78,8 +78,8 @@ export async function findEnd(
   root: string,
   work: StartedWork,
 ): Promise<Extract<WorkStatus, { state: 'ended' }> | null> {
-  // In this order: a shell that dies after the look has recorded the end before.
-  const supervised = isSupervised(work)
+  // Its shell records the end and dies at once, in this order.
+  if (isSupervised(work)) return null
   const folder = join(root, work.name)
   const [exit, reason] = await Promise.all([readText(join(folder, 'exit')), readText(join(folder, 'reason'))])
   const status = /^(\d+)\n$/.exec(exit?.text ?? '')?.[1]
@@ -88,7 +88,6 @@ export async function findEnd(
     const why = asked ? (reason.text as EndReason) : 'exited'
     return { state: 'ended', ...times(work, exit), ...meaningOf(Number(status)), reason: why }
   }
-  if (supervised) return null
   if (exit?.text === 'lost\n') {
     const why = (reason?.text as EndReason | undefined) ?? 'lost'
     return { state: 'ended', ...times(work, exit), exitCode: null, signal: reason && 'SIGKILL', reason: why }

@@ -8,16 +8,18 @@ import {
   sessionMembers,
   signalProcess,
 } from './session-processes.ts'
-import { type EndReason, findEnd, findStarted, type StartedWork } from './work-folder.ts'
+import { type EndReason, isSupervised, type StartedWork } from './work-folder.ts'
 
 /** Looks after running work: its limits, its log, and what it leaves behind when it ends. */
 export interface LimitWatch {
   add(work: StartedWork): void
+  /** The running work of a name, or undefined when it is not under watch or has ended. */
+  running(name: string): StartedWork | undefined
   /** As last measured, what processes share counted in each. */
   memoryBytes(name: string): number | undefined
 }
 
-const sampleMs = 500
+const sampleMs = 1000
 const timeGraceMs = 10_000
 
 interface Watched {
@@ -40,9 +42,8 @@ export function watchLimits({ root, log, logBytes, end }: WatchOptions): LimitWa
 
   const look = async (entry: Watched, processes: ProcessStat[]) => {
     const { work } = entry
-    const present = await findStarted(root, work.name)
-    if (present?.leader.start !== work.leader.start || (await findEnd(root, work))) {
-      watched.delete(work.name)
+    if (!isSupervised(work)) {
+      if (watched.get(work.name) === entry) watched.delete(work.name)
       for (const { pid } of sessionMembers(work.leader)) signalProcess(pid, 'SIGKILL')
       return
     }
@@ -87,6 +88,10 @@ export function watchLimits({ root, log, logBytes, end }: WatchOptions): LimitWa
       if (watched.get(work.name)?.work.leader.start !== work.leader.start)
         watched.set(work.name, { work, ending: false })
       schedule()
+    },
+    running(name) {
+      const work = watched.get(name)?.work
+      return work && isSupervised(work) ? work : undefined
     },
     memoryBytes: (name) => watched.get(name)?.memoryBytes,
   }
