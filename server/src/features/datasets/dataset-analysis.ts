@@ -5,14 +5,11 @@ import { read, transaction } from '../../platform/transaction.ts'
 import { findByPaths } from './dataset-files.store.ts'
 import { datasetFormats } from './dataset-formats.ts'
 import {
-  type AlikeImages,
   countClasses,
   countShapes,
   countSplits,
   imageSizes,
   listEmptyAnnotations,
-  listIdentical,
-  listLookalikes,
   listUnannotated,
 } from './dataset-statistics.store.ts'
 import {
@@ -20,18 +17,17 @@ import {
   listFaultyFiles,
   listFormatFiles,
   markAnnotations,
-  markDuplicates,
   type Outcome,
   type Target,
 } from './dataset-validation.store.ts'
 import { extensionOf } from './file-kinds.ts'
-import { FindingCollector, toldPerCode } from './finding-collector.ts'
+import { addMany, FindingCollector, toldPerCode } from './finding-collector.ts'
 import type { DatasetFormat, FormatContext, FormatFile, FormatResult, Survey } from './formats/dataset-format.ts'
+import { compareImages } from './image-comparison.ts'
 import { SampleSink } from './sample-sink.ts'
-import type { ClassCount, Finding, FindingCode } from './validation-report.ts'
+import type { ClassCount, FindingCode } from './validation-report.ts'
 
 const filesPerPage = 1000
-const marksPerTransaction = 10_000
 /** An annotation file that is read whole must fit this. */
 const textBytesMax = 64 * 1024 * 1024
 
@@ -220,30 +216,7 @@ async function addFileFindings(
     if (page.length < filesPerPage) break
     after = page.at(-1)!.path
   }
-  while (await transaction(ctx, (tx) => markDuplicates(tx, target, marksPerTransaction))) signal.throwIfAborted()
-  const [same, alike] = await read(
-    ctx,
-    async (tx) =>
-      [await listIdentical(tx, target, toldPerCode), await listLookalikes(tx, target, toldPerCode)] as const,
-  )
-  addAlike(findings, 'duplicate_image', 'The same bytes as', same)
-  addMany(findings, 'leakage_between_splits', {
-    total: same[0]?.leaks ?? 0,
-    found: same
-      .filter(({ splits }) => splits.length > 1)
-      .map((group) => ({
-        ...placeOf(group),
-        message: `The same image stands in ${group.splits.join(' and ')}: ${group.paths.join(', ')}.`,
-      })),
-  })
-  addAlike(findings, 'near_duplicate_image', 'Looks like', alike)
-}
-
-const placeOf = ({ ids, paths }: AlikeImages) => ({ fileId: ids[1] ?? null, path: paths[1] ?? null })
-
-function addAlike(findings: FindingCollector, code: FindingCode, as: string, groups: AlikeImages[]): void {
-  const found = groups.map((group) => ({ ...placeOf(group), message: `${as} ${group.paths[0]}.` }))
-  addMany(findings, code, { total: groups[0]?.copies ?? 0, found })
+  await compareImages(ctx, target, findings, signal)
 }
 
 /** Images that no annotation speaks of, and those of which one says that nothing is on them. */
@@ -256,16 +229,6 @@ async function addUnannotated(ctx: TenantCtx, target: Target, findings: FindingC
   addMany(findings, 'image_without_annotation', named('No annotation speaks of this image.', none))
   const empty = await read(ctx, (tx) => listEmptyAnnotations(tx, target, toldPerCode))
   addMany(findings, 'empty_annotation', named('The annotation says that nothing is on this image.', empty))
-}
-
-/** Tells those that were found and counts all. */
-function addMany(
-  findings: FindingCollector,
-  code: FindingCode,
-  { total, found }: { total: number; found: Omit<Finding, 'code'>[] },
-): void {
-  for (const [index, finding] of found.entries())
-    findings.add({ code, ...finding }, index === found.length - 1 ? total - index : 1)
 }
 
 const imbalance = 10

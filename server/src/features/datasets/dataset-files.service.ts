@@ -1,5 +1,4 @@
 import { buffer } from 'node:stream/consumers'
-import sharp from 'sharp'
 import { audited } from '../../platform/audit.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import { notFound, PlatformError, payloadTooLarge } from '../../platform/errors.ts'
@@ -24,6 +23,7 @@ import { saveInspections } from './dataset-validation.store.ts'
 import { datasetDigest, getDataset } from './datasets.service.ts'
 import { settleDataset, updateDataset } from './datasets.store.ts'
 import { kindOf } from './file-kinds.ts'
+import { imageFrom } from './image-source.ts'
 import { baseName } from './upload-names.ts'
 import { wholeContent } from './whole-content.ts'
 
@@ -112,7 +112,7 @@ export async function previewOf(ctx: TenantCtx, file: FileRow): Promise<{ digest
 /** Upright, at most 1,024 pixels, without the metadata of the camera. */
 async function makePreview(content: Buffer): Promise<Buffer> {
   try {
-    return await sharp(content, { failOn: 'truncated', sequentialRead: true })
+    return await imageFrom(content, { failOn: 'truncated', sequentialRead: true })
       .autoOrient()
       .resize(previewSide, previewSide, { fit: 'inside', withoutEnlargement: true })
       .webp({ quality: 80, effort: 2 })

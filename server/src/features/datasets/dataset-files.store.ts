@@ -213,7 +213,7 @@ async function countFiles(tx: Tx, tenantId: string, datasetId: string, filter: F
 export const listSampleFiles = (tx: Tx, tenantId: string, datasetId: string, kind: FileKind, limit: number) =>
   tx
     .selectFrom('datasetFiles')
-    .select(['id', 'path', 'digest', 'label', 'split', 'width', 'height'])
+    .select(['id', 'path', 'digest', 'size', 'label', 'split', 'width', 'height'])
     .where('tenantId', '=', tenantId)
     .where('datasetId', '=', datasetId)
     .where('kind', '=', kind)

@@ -2,6 +2,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { makeImage, uploadDataset } from './datasets.fixture.ts'
+import { parquetFiles } from './tables/parquet.fixture.ts'
 
 let platform: TestPlatform
 let developer: TestClient
@@ -263,36 +264,32 @@ describe('tables', () => {
     expect(counts).toEqual({ unreadable_table: 2 })
   })
 
-  test('reads what the footer of a Parquet file tells', async () => {
-    const { body } = await validated({ 'a.parquet': Buffer.from(parquet, 'base64') })
-    expect(body).toMatchObject({ format: 'tables', record_count: 4 })
+  test('reads every value of a Parquet file, and shows its first rows', async () => {
+    const { id, body } = await validated({ 'a.parquet': Buffer.from(parquetFiles.snappyDictionary, 'base64') })
+    expect(body).toMatchObject({ format: 'tables', record_count: 12, classes: ['dog', '고양이'] })
     expect(body.variables).toMatchObject([
-      { name: 'id', dtype: 'integer', min: 1, max: 4, missing_rate: 0 },
-      { name: 'warm', dtype: 'number', min: -3.25, max: 80, missing_rate: 0.25 },
+      { name: 'id', dtype: 'integer', min: 0, missing_rate: 0 },
+      { name: 'score', dtype: 'number', min: 0, max: 5.5, missing_rate: 0.25, nullable: true },
+      { name: 'label', dtype: 'category', role: 'label', categories: ['dog', '고양이'] },
+      { name: 'day', dtype: 'time' },
       { name: 'at', dtype: 'time' },
+      { name: 'price', dtype: 'number', min: -1.75, max: 12 },
+      { name: 'tags', dtype: 'list' },
+      { name: 'ok', dtype: 'boolean', categories: ['false', 'true'] },
+      { name: 'raw' },
     ])
-    const damaged = await validated({
-      'a.parquet': Buffer.concat([Buffer.alloc(40), Buffer.from('\xff\0\0\0PAR1', 'latin1')]),
-    })
-    expect(damaged.counts).toEqual({ unreadable_table: 1 })
+    const sample = await developer.get(`/api/v1/datasets/${id}/sample?limit=9`)
+    expect(sample.body.total).toBe(9)
+    expect(sample.body.items[8]).toMatchObject({ label: '고양이', day: '1970-01-07', tags: ['t0', 't1'], price: 8.25 })
+  })
+
+  test('says what is wrong with a damaged Parquet file', async () => {
+    const noFooter = Buffer.concat([Buffer.alloc(40), Buffer.from('\xff\0\0\0PAR1', 'latin1')])
+    expect((await validated({ 'a.parquet': noFooter })).counts).toEqual({ unreadable_table: 1 })
+    const badPage = Buffer.from(parquetFiles.snappyDictionary, 'base64').fill(0xff, 10, 60)
+    const { id, counts, body } = await validated({ 'a.parquet': badPage })
+    expect(counts).toEqual({ unreadable_table: 1 })
+    expect(body.validation.issues[0].message).toMatch(/^column "id" can not be read/)
+    expect((await developer.get(`/api/v1/datasets/${id}/sample`)).body).toMatchObject({ items: [], total: 0 })
   })
 })
-
-/** Written by pyarrow 26: id 1–4, warm 1.5 | null | -3.25 | 80, at a time; two row groups, no compression. */
-const parquet = [
-  'UEFSMRUAFSwVLCwVBBUAFQYVBhwYCAIAAAAAAAAAGAgBAAAAAAAAABYAKAgCAAAAAAAAABgIAQAAAAAAAAAREQAAAAIAAAAEAQEAAAAAAAAAAg',
-  'AAAAAAAAAVABUcFRwsFQQVABUGFQYcGAgAAAAAAAD4PxgIAAAAAAAA+D8WAigIAAAAAAAA+D8YCAAAAAAAAPg/EREAAAACAAAAAwEAAAAAAAD4',
-  'PxUAFSwVLCwVBBUAFQYVBhwYCAAgIRDXDQYAGAgAICEQ1w0GABYAKAgAICEQ1w0GABgIACAhENcNBgAREQAAAAIAAAAEAQAgIRDXDQYAACAhEN',
-  'cNBgAVABUsFSwsFQQVABUGFQYcGAgEAAAAAAAAABgIAwAAAAAAAAAWACgIBAAAAAAAAAAYCAMAAAAAAAAAEREAAAACAAAABAEDAAAAAAAAAAQA',
-  'AAAAAAAAFQAVLBUsLBUEFQAVBhUGHBgIAAAAAAAAVEAYCAAAAAAAAArAFgAoCAAAAAAAAFRAGAgAAAAAAAAKwBERAAAAAgAAAAQBAAAAAAAACs',
-  'AAAAAAAABUQBUAFSwVLCwVBBUAFQYVBhwYCAAgIRDXDQYAGAgAICEQ1w0GABYAKAgAICEQ1w0GABgIACAhENcNBgAREQAAAAIAAAAEAQAgIRDX',
-  'DQYAACAhENcNBgAVBBlMNQAYBnNjaGVtYRUGABUEJQIYAmlkABUKJQIYBHdhcm0AFQQlAhgCYXQlFEyMEhwsAAAAAAAWCBksGTwmABwVBBklBg',
-  'AZGAJpZBUAFgQWqgEWqgEmCDwYCAIAAAAAAAAAGAgBAAAAAAAAABYAKAgCAAAAAAAAABgIAQAAAAAAAAAREQAZHBUAFQAVAgA8KQYZJgAEAAAA',
-  'JgAcFQoZJQYAGRgEd2FybRUAFgQWmgEWmgEmsgE8GAgAAAAAAAD4PxgIAAAAAAAA+D8WAigIAAAAAAAA+D8YCAAAAAAAAPg/EREAGRwVABUAFQ',
-  'IAPCkGGSYCAgAAACYAHBUEGSUGABkYAmF0FQAWBBaqARaqASbMAjwYCAAgIRDXDQYAGAgAICEQ1w0GABYAKAgAICEQ1w0GABgIACAhENcNBgAR',
-  'EQAZHBUAFQAVAgA8KQYZJgAEAAAAFu4DFgQmCBbuAwAZPCYAHBUEGSUGABkYAmlkFQAWBBaqARaqASb2AzwYCAQAAAAAAAAAGAgDAAAAAAAAAB',
-  'YAKAgEAAAAAAAAABgIAwAAAAAAAAAREQAZHBUAFQAVAgA8KQYZJgAEAAAAJgAcFQoZJQYAGRgEd2FybRUAFgQWqgEWqgEmoAU8GAgAAAAAAABU',
-  'QBgIAAAAAAAACsAWACgIAAAAAAAAVEAYCAAAAAAAAArAEREAGRwVABUAFQIAPCkGGSYABAAAACYAHBUEGSUGABkYAmF0FQAWBBaqARaqASbKBj',
-  'wYCAAgIRDXDQYAGAgAICEQ1w0GABYAKAgAICEQ1w0GABgIACAhENcNBgAREQAZHBUAFQAVAgA8KQYZJgAEAAAAFv4DFgQm9gMW/gMAKCBwYXJx',
-  'dWV0LWNwcC1hcnJvdyB2ZXJzaW9uIDI2LjAuMRk8HAAAHAAAHAAAALECAABQQVIx',
-].join('')

@@ -1,12 +1,12 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { filesOf, type Target } from './dataset-validation.store.ts'
 import type { ClassCount, Range } from './validation-report.ts'
 
 /** What shows when the files of a dataset are compared and counted. */
 
-/** A group of images that are alike; at most three of them are named. */
-export interface AlikeImages {
+/** A group of images with the same bytes; at most three of them are named. */
+export interface IdenticalImages {
   paths: string[]
   ids: string[]
   splits: string[]
@@ -17,34 +17,43 @@ export interface AlikeImages {
 }
 
 /** Groups of images with the same bytes, at most `limit`; those in several splits come first. */
-export const listIdentical = (tx: Tx, target: Target, limit: number): Promise<AlikeImages[]> =>
-  listAlike(tx, target, sql`digest`, sql`status in ('VALID', 'DUPLICATE')`, limit)
-
-/** Groups of images that look the same and differ in bytes; even surfaces look all the same and are left out. */
-export const listLookalikes = (tx: Tx, target: Target, limit: number): Promise<AlikeImages[]> =>
-  listAlike(
-    tx,
-    target,
-    sql`fingerprint, width, height`,
-    sql`status = 'VALID' and bit_count(('x' || fingerprint)::bit(64)) between 8 and 56`,
-    limit,
-  )
-
-async function listAlike(
+export async function listIdentical(
   tx: Tx,
   { tenantId, datasetId }: Target,
-  by: RawBuilder<unknown>,
-  only: RawBuilder<unknown>,
   limit: number,
-): Promise<AlikeImages[]> {
-  const { rows } = await sql<AlikeImages>`
+): Promise<IdenticalImages[]> {
+  const { rows } = await sql<IdenticalImages>`
     select (array_agg(path order by path))[1:3] as paths, (array_agg(id order by path))[1:3] as ids,
       array_remove(array_agg(distinct split), null) as splits, (sum(count(*) - 1) over ())::bigint as copies,
       (sum(case when count(distinct split) > 1 then 1 else 0 end) over ())::bigint as leaks
-    from dataset_files where tenant_id = ${tenantId} and dataset_id = ${datasetId} and kind = 'image' and ${only}
-    group by ${by} having count(*) > 1 order by count(distinct split) desc, min(path) limit ${limit}`.execute(tx)
+    from dataset_files where tenant_id = ${tenantId} and dataset_id = ${datasetId} and kind = 'image'
+      and status in ('VALID', 'DUPLICATE')
+    group by digest having count(*) > 1 order by count(distinct split) desc, min(path) limit ${limit}`.execute(tx)
   return rows
 }
+
+/** An image that can be compared with others. */
+export interface ComparedImage {
+  id: string
+  path: string
+  split: string | null
+  fingerprint: string
+  width: number
+  height: number
+}
+
+/** Images after a path that differ in bytes from all before, in path order. */
+export const listCompared = (tx: Tx, target: Target, after: string, limit: number): Promise<ComparedImage[]> =>
+  filesOf(tx, target)
+    .select(['id', 'path', 'split', 'fingerprint', 'width', 'height'])
+    .where('kind', '=', 'image')
+    .where('status', '=', 'VALID')
+    .where('fingerprint', 'is not', null)
+    .where('path', '>', after)
+    .orderBy('path')
+    .limit(limit)
+    .$castTo<ComparedImage>()
+    .execute()
 
 /** Images that no annotation speaks of, at most `limit`, and how many there are. */
 export async function listUnannotated(tx: Tx, target: Target, limit: number) {

@@ -26,7 +26,7 @@ const source = optionalText(200, 'Where the data comes from, in free words; a fi
 /** @source service §2.2, anchors §2 (VariableBody) */
 export const VariableBody = named('VariableBody', {
   name: text(200, 'Name of the column.'),
-  dtype: text(50, 'Type: integer, number, boolean, text, time or category.'),
+  dtype: text(50, 'Type: integer, number, boolean, text, time, category or list.'),
   role: optionalText(50, 'feature, label, id, time or weight.'),
   unit: optionalText(50, 'Unit of the values.'),
   nullable: optional(nullable(Type.Boolean({ description: 'Whether values may be missing.' }))),

@@ -37,3 +37,13 @@ export class FindingCollector {
     }
   }
 }
+
+/** Tells those that were found and counts all. */
+export function addMany(
+  findings: FindingCollector,
+  code: FindingCode,
+  { total, found }: { total: number; found: Omit<Finding, 'code'>[] },
+): void {
+  for (const [index, finding] of found.entries())
+    findings.add({ code, ...finding }, index === found.length - 1 ? total - index : 1)
+}

@@ -1,8 +1,7 @@
 import sharp from 'sharp'
 import { extensionOf, imageTypeOf, kindOf } from './file-kinds.ts'
+import { imageFrom, pixelsMax } from './image-source.ts'
 
-/** Larger images are refused: decoding one would take gigabytes. */
-const pixelsMax = 500_000_000
 const hashWidth = 9
 const hashHeight = 8
 
@@ -33,8 +32,8 @@ export async function inspectImage(path: string, content: Buffer): Promise<Inspe
   if (!found) return invalid(named, 'unreadable_image', 'This is not an image that can be read.')
   try {
     const small = content.length <= smallBytes ? await decodeSmall(content).catch(unlessTooLarge) : null
-    const decoded = small ?? (await decodeScaled(content))
-    if (!decoded) return invalid(found, 'image_too_large', `The image has more than ${pixelsMax} pixels.`)
+    const decoded = small ?? (await decodeScaled(content).catch(unlessTooLarge))
+    if (!decoded) return invalid(found, 'image_too_large', 'The image has more pixels than can be decoded safely.')
     const fits = named === found
     return {
       status: 'VALID',
@@ -63,7 +62,11 @@ const unlessTooLarge = (error: Error): null => {
 }
 
 async function decodeSmall(content: Buffer): Promise<Decoded> {
-  const { data, info } = await sharp(content, { failOn: 'error', limitInputPixels: smallPixels, sequentialRead: true })
+  const { data, info } = await imageFrom(content, {
+    failOn: 'error',
+    limitInputPixels: smallPixels,
+    sequentialRead: true,
+  })
     .autoOrient()
     .raw()
     .toBuffer({ resolveWithObject: true })
@@ -72,7 +75,7 @@ async function decodeSmall(content: Buffer): Promise<Decoded> {
 
 /** JPEGs are decoded at an eighth of their size, which reads every byte of them and costs a fraction. */
 async function decodeScaled(content: Buffer): Promise<Decoded | null> {
-  const image = sharp(content, { failOn: 'error', limitInputPixels: false, sequentialRead: true })
+  const image = imageFrom(content, { failOn: 'error', limitInputPixels: false, sequentialRead: true })
   const { autoOrient } = await image.metadata()
   if (autoOrient.width * autoOrient.height > pixelsMax) return null
   const grey = await image.autoOrient().resize(hashWidth, hashHeight, { fit: 'fill' }).greyscale().raw().toBuffer()

@@ -1,13 +1,18 @@
 import { buffer } from 'node:stream/consumers'
+import { setImmediate as breathe } from 'node:timers/promises'
 import type { DatasetFormat, FormatContext, FormatFile, FormatResult } from './formats/dataset-format.ts'
 import { ColumnProfile } from './tables/column-profile.ts'
-import { type ParquetSummary, readParquetFooter } from './tables/parquet-footer.ts'
+import { type ReadRange, readParquetFooter } from './tables/parquet-footer.ts'
+import { readParquetColumn } from './tables/parquet-pages.ts'
+import { dtypeOf } from './tables/parquet-values.ts'
 import { hasRows, readRows } from './tables/table-rows.ts'
 import type { Variable } from './validation-report.ts'
 
 const columnsMax = 5000
 /** Between two looks at the signal. */
 const rowsPerBreath = 10_000
+/** Some ten minutes of work; runs make it possible to announce any number in a small file. */
+const parquetValuesMax = 1_000_000_000
 
 /** Tables: CSV, TSV, JSON lines and Parquet files with the same columns, however many files they are spread over. */
 export const tablesFormat: DatasetFormat = {
@@ -25,7 +30,7 @@ export const tablesFormat: DatasetFormat = {
       for (const file of page) {
         try {
           if (hasRows(file.path)) await readTable(context, file, table)
-          else table.addSummary(await readSummary(context, file))
+          else await readParquet(context, file, table)
         } catch (error) {
           if (!(error instanceof SyntaxError)) throw error
           context.finding({ code: 'unreadable_table', message: error.message, fileId: file.id, path: file.path })
@@ -56,70 +61,58 @@ async function readTable(context: FormatContext, file: FormatFile, table: TableP
   }
 }
 
-function readSummary(context: FormatContext, file: FormatFile): Promise<ParquetSummary> {
-  return readParquetFooter(file.size, async (start, end) => buffer(await context.open(file, { start, end: end - 1 })))
+/** Column by column, all of it: damage anywhere shows, and nothing has to be believed. */
+async function readParquet(context: FormatContext, file: FormatFile, table: TableProfile): Promise<void> {
+  const readRange: ReadRange = async (start, end) => buffer(await context.open(file, { start, end: end - 1 }))
+  const { rows, columns } = await readParquetFooter(file.size, readRange)
+  if (rows * columns.length > parquetValuesMax) throw new SyntaxError('the Parquet file has too many values')
+  for (const column of columns) {
+    let read = 0
+    for await (const values of readParquetColumn(column, readRange)) {
+      table.addValues(column.name, dtypeOf(column), values)
+      read += values.length
+      context.signal.throwIfAborted()
+      await breathe()
+    }
+    if (read !== rows) throw new SyntaxError(`column ${JSON.stringify(column.name)} has ${read} of ${rows} rows`)
+  }
+  table.rows += rows
 }
 
 class TableProfile {
   rows = 0
   #columns = new Map<string, ColumnProfile>()
-  #summaries: ParquetSummary[] = []
 
   addRow(values: Record<string, unknown>): void {
-    for (const [name, value] of Object.entries(values)) {
-      let column = this.#columns.get(name)
-      if (!column) {
-        if (this.#columns.size >= columnsMax) continue
-        column = new ColumnProfile(name)
-        column.pad(this.rows)
-        this.#columns.set(name, column)
-      }
-      column.add(typeof value === 'object' && value !== null ? JSON.stringify(value) : value)
-    }
+    for (const [name, value] of Object.entries(values)) this.#column(name)?.add(value)
     this.rows++
   }
 
-  addSummary(summary: ParquetSummary): void {
-    this.#summaries.push(summary)
-    this.rows += summary.rows
+  /** Values of a column whose type is known. */
+  addValues(name: string, dtype: string, values: unknown[]): void {
+    const column = this.#column(name, dtype)
+    for (const value of values) column?.add(value)
+  }
+
+  #column(name: string, dtype: string | null = null): ColumnProfile | null {
+    const known = this.#columns.get(name)
+    if (known || this.#columns.size >= columnsMax) return known ?? null
+    const column = new ColumnProfile(name, dtype)
+    this.#columns.set(name, column)
+    return column
   }
 
   variables(): Variable[] {
-    const own = [...this.#columns.values()].map((column) => {
-      column.pad(this.rows - this.#summaries.reduce((sum, { rows }) => sum + rows, 0))
-      return column.variable()
-    })
-    return own.length > 0 ? own : mergeSummaries(this.#summaries)
+    return [...this.#columns.values()].map((column) => column.variable(this.rows))
   }
 
-  /** Of the column that is named like a label. */
+  /** Of the column that is named like a label, where its values are few. */
   rowsPerClass(): Map<string, number> {
     for (const column of this.#columns.values()) {
-      const { role, categories } = column.variable()
-      if (role === 'label' && categories) return column.counts() ?? new Map()
+      const { role, dtype } = column.variable(this.rows)
+      const counts = column.counts()
+      if (role === 'label' && counts && ['category', 'text', 'boolean', 'integer'].includes(dtype)) return counts
     }
     return new Map()
   }
 }
-
-/** Columns of several files: the least of the least, and missing values by the rows they are missing in. */
-function mergeSummaries(summaries: ParquetSummary[]): Variable[] {
-  const merged = new Map<string, Variable & { rows: number }>()
-  for (const { rows, variables } of summaries) {
-    for (const variable of variables) {
-      const before = merged.get(variable.name)
-      if (!before) merged.set(variable.name, { ...variable, rows })
-      else {
-        const missing = (before.missing_rate ?? 0) * before.rows + (variable.missing_rate ?? 0) * rows
-        before.rows += rows
-        before.missing_rate = before.rows > 0 ? missing / before.rows : 0
-        before.min = least(before.min, variable.min, Math.min)
-        before.max = least(before.max, variable.max, Math.max)
-      }
-    }
-  }
-  return [...merged.values()].map(({ rows: _rows, ...variable }) => variable)
-}
-
-const least = (a: number | null | undefined, b: number | null | undefined, pick: (a: number, b: number) => number) =>
-  a === null || a === undefined ? (b ?? null) : b === null || b === undefined ? a : pick(a, b)

@@ -1,5 +1,7 @@
 import { buffer } from 'node:stream/consumers'
-import sharp from 'sharp'
+import { decodeBmp } from '../bmp-image.ts'
+import { imageTypeOf } from '../file-kinds.ts'
+import { bmpPixelsMax, imageFrom } from '../image-source.ts'
 import { splitOf } from '../splits.ts'
 import {
   type AnnotatedObject,
@@ -148,7 +150,7 @@ interface Region {
 
 /** Pixels and extent of each value, or null for a colour image. */
 async function measure(content: Buffer): Promise<Map<number, Region> | null> {
-  const indexed = readPaletteIndices(content) ?? (await readGrey(content))
+  const indexed = readPaletteIndices(content) ?? bmpIndices(content) ?? (await readGrey(content))
   if (!indexed) return null
   const { values, width, height } = indexed
   const found = new Map<number, { area: number; left: number; top: number; right: number; bottom: number }>()
@@ -174,9 +176,16 @@ async function measure(content: Buffer): Promise<Map<number, Region> | null> {
   )
 }
 
+/** A BMP with a palette holds numbers too; null for any other image. */
+function bmpIndices(content: Buffer) {
+  if (imageTypeOf(content) !== 'image/bmp') return null
+  const { indices, width, height } = decodeBmp(content, { pixelsMax: bmpPixelsMax })
+  return indices && { values: indices, width, height }
+}
+
 /** Grey values, also of a colour image whose channels are all alike; null for real colours. */
 async function readGrey(content: Buffer) {
-  const { data, info } = await sharp(content, { failOn: 'error' })
+  const { data, info } = await imageFrom(content, { failOn: 'error' })
     .removeAlpha()
     .raw()
     .toBuffer({ resolveWithObject: true })

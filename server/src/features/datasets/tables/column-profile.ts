@@ -12,27 +12,30 @@ type Kind = 'integer' | 'number' | 'boolean' | 'time' | 'text'
 /** What the values of one column have in common, gathered in one pass and constant memory. */
 export class ColumnProfile {
   readonly name: string
-  #kinds = new Map<Kind, number>()
+  /** Known beforehand; null when it follows from the values, which are text then. */
+  readonly #declared: string | null
+  #kinds = new Map<string, number>()
   #values = new Map<string, number>()
   #rows = 0
   #missing = 0
   #min = Number.POSITIVE_INFINITY
   #max = Number.NEGATIVE_INFINITY
 
-  constructor(name: string) {
+  constructor(name: string, declared: string | null = null) {
     this.name = name
+    this.#declared = declared
   }
 
   add(value: unknown): void {
     this.#rows++
-    const text = value === null || value === undefined ? '' : typeof value === 'string' ? value.trim() : String(value)
-    if (missing.test(text)) {
+    const text = textOf(value)
+    if (text === null || (this.#declared === null && missing.test(text))) {
       this.#missing++
       return
     }
-    const kind = kindOf(text)
+    const kind = this.#declared ?? kindOf(text)
     this.#kinds.set(kind, (this.#kinds.get(kind) ?? 0) + 1)
-    if (kind === 'integer' || kind === 'number') {
+    if ((kind === 'integer' || kind === 'number') && number.test(text)) {
       this.#min = Math.min(this.#min, Number(text))
       this.#max = Math.max(this.#max, Number(text))
     }
@@ -40,27 +43,23 @@ export class ColumnProfile {
       this.#values.set(text, (this.#values.get(text) ?? 0) + 1)
   }
 
-  /** Rows of the table that lack the column altogether. */
-  pad(rows: number): void {
-    this.#missing += rows - this.#rows
-    this.#rows = rows
-  }
-
-  variable(): Variable {
+  /** What there is to say of the column in a table of so many rows; those that lack it altogether count as missing. */
+  variable(rows: number): Variable {
     const dtype = this.#dtype()
-    const numeric = dtype === 'integer' || dtype === 'number'
+    const numeric = this.#max >= this.#min
+    const absent = rows - this.#rows + this.#missing
     const few = this.#values.size <= categoriesMax && (dtype === 'text' || dtype === 'boolean')
-    const repeated = this.#values.size * 2 <= this.#rows - this.#missing
+    const repeated = this.#values.size * 2 <= rows - absent
     const categories = few && repeated ? [...this.#values.keys()].sort() : null
     return {
       name: this.name,
       dtype: categories && dtype === 'text' ? 'category' : dtype,
       role: /^(label|class|target|y|category)$/i.test(this.name) ? 'label' : null,
-      nullable: this.#missing > 0,
-      min: numeric ? this.#min : null,
-      max: numeric ? this.#max : null,
+      nullable: absent > 0,
+      min: numeric && dtype !== 'text' ? this.#min : null,
+      max: numeric && dtype !== 'text' ? this.#max : null,
       categories,
-      missing_rate: this.#rows === 0 ? 0 : this.#missing / this.#rows,
+      missing_rate: rows === 0 ? 0 : absent / rows,
     }
   }
 
@@ -69,11 +68,18 @@ export class ColumnProfile {
     return this.#values.size <= categoriesMax ? this.#values : null
   }
 
-  #dtype(): Kind {
+  #dtype(): string {
+    if (this.#declared) return this.#declared
     const kinds = [...this.#kinds.keys()]
     if (kinds.length === 1) return kinds[0]!
     return kinds.length === 2 && this.#kinds.has('integer') && this.#kinds.has('number') ? 'number' : 'text'
   }
+}
+
+function textOf(value: unknown): string | null {
+  if (value === null || value === undefined) return null
+  if (typeof value === 'string') return value.trim()
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
 function kindOf(text: string): Kind {
