@@ -40,21 +40,6 @@ export async function insertRun(tx: Tx, tenantId: string, run: NewTrackerRun): P
   return runIdOf(runId)
 }
 
-/** Opens a run with its tags in one round trip, unless the experiment is not there (null) or deleted. */
-export async function openRun(
-  tx: Tx,
-  tenantId: string,
-  run: Omit<NewTrackerRun, 'status'>,
-  tags: [key: string, value: string][],
-): Promise<{ runId: string; lifecycle: string | null; location: string | null }> {
-  const runId = newId()
-  const [keys, values] = columnsOf(tags)
-  const result = await sql<{ lifecycle: string | null; location: string | null }>`
-    select * from tracker_create_run(${tenantId}, ${run.experimentId}, ${runId}, ${run.name}, ${run.userName},
-      ${run.startMs}, ${keys}::text[], ${values}::text[])`.execute(tx)
-  return { runId: runIdOf(runId), ...result.rows[0]! }
-}
-
 export const runColumns = sql`
   replace(r.run_id::text, '-', '') as run_id, r.experiment_id, r.name, r.user_name, r.status, r.lifecycle_stage,
   r.start_ms, r.end_ms, e.artifact_location`

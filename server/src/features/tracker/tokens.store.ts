@@ -75,10 +75,14 @@ export interface TokenLogin {
   lastUsedAt: Date | null
 }
 
-/** Null for a token that is unknown, expired or revoked, or whose owner is inactive. One round trip. */
-export async function findTokenLogin(db: Database, tokenHash: string): Promise<TokenLogin | null> {
-  const result = await sql<TokenLogin>`select * from tracker_login(${tokenHash})`.execute(db.kysely)
-  return result.rows[0] ?? null
+/**
+ * The logins of tokens by their hashes, in one round trip; none for a token that is unknown, expired or revoked, or whose
+ * owner is inactive.
+ */
+export async function findTokenLogins(db: Database, hashes: string[]): Promise<Map<string, TokenLogin>> {
+  const result = await sql<TokenLogin & { tokenHash: string }>`
+    select * from tracker_logins(${hashes}::text[])`.execute(db.kysely)
+  return new Map(result.rows.map(({ tokenHash, ...login }) => [tokenHash, login]))
 }
 
 export async function markTokenUsed(tx: Tx, tenantId: string, id: string, at: Date): Promise<void> {

@@ -10,9 +10,9 @@ import {
   findArtifactsBelow,
   upsertArtifacts,
 } from './artifacts.store.ts'
-import type { SeriesPoint } from './downsampling.ts'
+import { downsample, type SeriesPoint } from './downsampling.ts'
 import { findExperiment, findExperimentByName, insertExperiment } from './experiments.store.ts'
-import { curveOf, findSeries, insertMetrics, type MetricPoint, type SeriesCandidates } from './metrics.store.ts'
+import { findSeries, insertMetrics, type MetricPoint, type SeriesCandidates } from './metrics.store.ts'
 import { findRunData, type RunData } from './run-data.store.ts'
 import {
   deleteRun,
@@ -174,7 +174,7 @@ export async function readMetricSeries(
 
 function curve(series: SeriesCandidates, maxPoints: number): MetricSeries {
   const { key, total } = series
-  const points = curveOf(series, maxPoints)
+  const points = downsample(series.points, maxPoints)
   return { key, total, downsampled: points.length < total, points }
 }
 

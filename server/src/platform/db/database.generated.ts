@@ -31,6 +31,12 @@ export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export interface AuditCounts {
+  action: string;
+  entries: number;
+  tenantId: string | null;
+}
+
 export interface AuditErasures {
   contentHash: Buffer;
   erasedAt: Generated<Timestamp>;
@@ -54,6 +60,13 @@ export interface AuditEvents {
   target: string | null;
   tenantCode: string | null;
   tenantId: string | null;
+}
+
+export interface Backups {
+  id: Generated<number>;
+  kind: string;
+  sizeBytes: number | null;
+  takenAt: Timestamp;
 }
 
 export interface DatasetFileCounts {
@@ -105,6 +118,7 @@ export interface Datasets {
   createdAt: Generated<Timestamp>;
   createdBy: string;
   digest: string | null;
+  externalSourceId: string | null;
   fileCount: Generated<number>;
   format: string | null;
   frozenAt: Timestamp | null;
@@ -122,6 +136,7 @@ export interface Datasets {
   state: Generated<string>;
   statistics: Json | null;
   storageUri: string | null;
+  syncRunId: string | null;
   tasks: Generated<string[]>;
   tenantId: string;
   updatedAt: Generated<Timestamp>;
@@ -130,6 +145,62 @@ export interface Datasets {
   validationStatus: Generated<string>;
   variables: Generated<Json>;
   version: Generated<number>;
+}
+
+export interface DatasetSyncEntries {
+  datasetId: string;
+  digest: string;
+  origin: string;
+  path: string;
+  tenantId: string;
+  version: string;
+}
+
+export interface DatasetSyncObjects {
+  action: string;
+  done: Generated<boolean>;
+  key: string;
+  knownVersion: string | null;
+  path: string;
+  reason: string | null;
+  runId: string;
+  size: number | null;
+  tenantId: string;
+  version: string | null;
+}
+
+export interface DatasetSyncRuns {
+  added: Generated<number>;
+  bytes: Generated<number>;
+  datasetId: string;
+  dryRun: boolean;
+  endedAt: Timestamp | null;
+  error: Json | null;
+  failed: Generated<number>;
+  id: string;
+  removed: Generated<number>;
+  skipped: Generated<number>;
+  sourceId: string;
+  sourceName: string;
+  startedAt: Generated<Timestamp>;
+  startedBy: string;
+  state: Generated<string>;
+  tenantId: string;
+  trigger: string;
+  unchanged: Generated<number>;
+  updated: Generated<number>;
+}
+
+export interface DatasetSyncs {
+  datasetId: string;
+  deleteMissing: Generated<boolean>;
+  include: Generated<string[]>;
+  nextAt: Timestamp | null;
+  prefix: Generated<string>;
+  schedule: string | null;
+  tenantId: string;
+  updatedAt: Generated<Timestamp>;
+  updatedBy: string;
 }
 
 export interface DatasetUploadChunks {
@@ -228,6 +299,18 @@ export interface ExternalIdentities {
   lastLoginAt: Generated<Timestamp>;
   subject: string;
   userId: string;
+}
+
+export interface ExternalSources {
+  config: Json;
+  createdAt: Generated<Timestamp>;
+  createdBy: string;
+  credentials: string | null;
+  id: string;
+  kind: string;
+  name: string;
+  tenantId: string;
+  updatedAt: Generated<Timestamp>;
 }
 
 export interface LoginAttempts {
@@ -752,9 +835,16 @@ export interface TrackerLoggedModels {
 export interface TrackerMetricChunks {
   atMs: ArrayType<number>;
   chunk: number;
-  outlineAtMs: ArrayType<number>;
-  outlineSteps: ArrayType<number>;
-  outlineValues: number[];
+  pointValues: number[];
+  seriesId: number;
+  steps: ArrayType<number>;
+  tenantId: string;
+}
+
+export interface TrackerMetricOutlines {
+  atMs: ArrayType<number>;
+  level: number;
+  place: number;
   pointValues: number[];
   seriesId: number;
   steps: ArrayType<number>;
@@ -848,18 +938,25 @@ export interface Users {
 }
 
 export interface DB {
+  auditCounts: AuditCounts;
   auditErasures: AuditErasures;
   auditEvents: AuditEvents;
+  backups: Backups;
   datasetFileCounts: DatasetFileCounts;
   datasetFiles: DatasetFiles;
   datasetObjects: DatasetObjects;
   datasets: Datasets;
+  datasetSyncEntries: DatasetSyncEntries;
+  datasetSyncObjects: DatasetSyncObjects;
+  datasetSyncRuns: DatasetSyncRuns;
+  datasetSyncs: DatasetSyncs;
   datasetUploadChunks: DatasetUploadChunks;
   datasetUploadMembers: DatasetUploadMembers;
   datasetUploads: DatasetUploads;
   datasetUsage: DatasetUsage;
   experiments: Experiments;
   externalIdentities: ExternalIdentities;
+  externalSources: ExternalSources;
   loginAttempts: LoginAttempts;
   memberships: Memberships;
   modelAliases: ModelAliases;
@@ -903,6 +1000,7 @@ export interface DB {
   trackerLoggedModelMetrics: TrackerLoggedModelMetrics;
   trackerLoggedModels: TrackerLoggedModels;
   trackerMetricChunks: TrackerMetricChunks;
+  trackerMetricOutlines: TrackerMetricOutlines;
   trackerMetricPoints: TrackerMetricPoints;
   trackerMetrics: TrackerMetrics;
   trackerParams: TrackerParams;

@@ -1,7 +1,7 @@
 import type { TenantCtx } from '../../../platform/context.ts'
 import { transaction } from '../../../platform/transaction.ts'
-import { logToRun } from '../metrics.store.ts'
-import { deleteTag, isRunId, updateRun } from '../runs.store.ts'
+import { type LogOutcome, logToRuns, type RunLog } from '../run-logging.store.ts'
+import { deleteTag, isRunId } from '../runs.store.ts'
 import { type Fields, messages, optionalText, requiredRunId, requiredText } from './fields.ts'
 import { batchLimits, checkTag, paramsOf, tagsOf } from './limits.ts'
 import { type LinkedMetric, linkedMetricOf, logLinkedMetrics } from './linked-metrics.ts'
@@ -9,33 +9,37 @@ import { doesNotExist, invalidParameter } from './mlflow-errors.ts'
 import { type MlflowRoute, write } from './mlflow-route.ts'
 import { deletedRun, loadActiveRun, noSuchRun } from './run-access.ts'
 import { appendModelHistory } from './run-inputs.store.ts'
-import { runNameTag } from './runs.routes.ts'
+import { logToRun } from './run-lanes.ts'
 
 /** What one request logs to a run; all of it or nothing. */
-interface Logged {
+interface Logged extends Omit<RunLog, 'runId'> {
   metrics: LinkedMetric[]
-  params: [key: string, value: string][]
-  tags: [key: string, value: string][]
 }
 
 async function log(ctx: TenantCtx, runId: string, logged: Logged): Promise<null> {
   if (!isRunId(runId)) throw noSuchRun(runId)
+  const request = { runId, ...logged }
+  if (logged.metrics.every(({ modelId }) => modelId === null)) {
+    refuse(runId, await logToRun(ctx, request))
+    return null
+  }
   await transaction(ctx, async (tx) => {
-    const { lifecycle, changedKey, held, given } = await logToRun(tx, ctx.tenant.id, runId, logged)
-    if (lifecycle === null) throw noSuchRun(runId)
-    if (lifecycle === 'deleted') throw deletedRun(runId)
-    if (changedKey !== null) {
-      throw invalidParameter(
-        `Changing param values is not allowed. Param with key='${changedKey}' was already logged with ` +
-          `value='${held}' for run ID='${runId}'. Attempted logging new value '${given}'.`,
-      )
-    }
-    // The tag of the name and the name are one thing.
-    const name = logged.tags.find(([key]) => key === runNameTag)?.[1]
-    if (name) await updateRun(tx, ctx.tenant.id, runId, { name })
+    const [outcome] = await logToRuns(tx, ctx.tenant.id, [request])
+    refuse(runId, outcome!)
     await logLinkedMetrics(tx, ctx, runId, logged.metrics)
   })
   return null
+}
+
+/** Throws what the client is to hear when nothing was logged. */
+function refuse(runId: string, { lifecycle, changedKey, held, given }: LogOutcome): void {
+  if (lifecycle === null) throw noSuchRun(runId)
+  if (lifecycle === 'deleted') throw deletedRun(runId)
+  if (changedKey === null) return
+  throw invalidParameter(
+    `Changing param values is not allowed. Param with key='${changedKey}' was already logged with ` +
+      `value='${held}' for run ID='${runId}'. Attempted logging new value '${given}'.`,
+  )
 }
 
 function logBatch(ctx: TenantCtx, fields: Fields, bodyBytes: number): Promise<null> {

@@ -100,3 +100,70 @@ describe('GET /tracker/api/2.0/mlflow/metrics/get-history', () => {
     expect((await ask({ start_step: '5' })).body.error_code).toBe('INVALID_PARAMETER_VALUE')
   })
 })
+
+describe('requests that come together', () => {
+  const create = async () => (await ours.post('/mlflow/runs/create', { experiment_id: '0' })).body.run.info.run_id
+  const dataOf = async (run_id: string) => (await ours.get('/mlflow/runs/get', { run_id })).body.run.data
+  const param = (run_id: string, key: string, value: string) =>
+    ours.post('/mlflow/runs/log-parameter', { run_id, key, value })
+
+  test('each hears its own answer, and one that is refused spoils no other', async () => {
+    const [other, deleted] = [await create(), await create()]
+    await ours.post('/mlflow/runs/delete', { run_id: deleted })
+    await param(other, 'lr', '1')
+    const replies = await Promise.all([
+      param(runId, 'lr', '2'),
+      param(other, 'lr', '2'),
+      param(deleted, 'lr', '2'),
+      param('f'.repeat(32), 'lr', '2'),
+      ours.post('/mlflow/runs/set-tag', { run_id: runId, key: 'broken', value: 'a\0b' }),
+      ours.post('/mlflow/runs/log-batch', {
+        run_id: other,
+        metrics: [{ key: 'm', value: 1, timestamp: 1 }],
+        params: [{ key: 'lr', value: '3' }],
+      }),
+      ours.post('/mlflow/runs/log-metric', { run_id: other, key: 'kept', value: 1, timestamp: 1 }),
+    ])
+    expect(replies.map(({ status, body }) => [status, body.error_code])).toEqual([
+      [200, undefined],
+      [400, 'INVALID_PARAMETER_VALUE'],
+      [400, 'INVALID_PARAMETER_VALUE'],
+      [404, 'RESOURCE_DOES_NOT_EXIST'],
+      [400, 'INVALID_PARAMETER_VALUE'],
+      [400, 'INVALID_PARAMETER_VALUE'],
+      [200, undefined],
+    ])
+    expect(replies[1]!.body.message).toMatch(/key='lr' was already logged with value='1'.*new value '2'/)
+    expect((await dataOf(runId)).params).toEqual([{ key: 'lr', value: '2' }])
+    const { metrics } = await dataOf(other)
+    expect(metrics.map((metric: { key: string }) => metric.key)).toEqual(['kept'])
+  })
+
+  test('of many values for one parameter one is kept; of many for one tag the run has one, and its name is that', async () => {
+    const values = Array.from({ length: 12 }, (_, i) => `v${i}`)
+    const replies = await Promise.all(values.map((value) => param(runId, 'race', value)))
+    expect(replies.filter(({ status }) => status === 200)).toHaveLength(1)
+    const tag = (value: string) => ours.post('/mlflow/runs/set-tag', { run_id: runId, key: 'mlflow.runName', value })
+    const tagged = await Promise.all(values.map(tag))
+    expect(tagged.map(({ status }) => status)).toEqual(values.map(() => 200))
+    const { run } = (await ours.get('/mlflow/runs/get', { run_id: runId })).body
+    const name = run.data.tags.find((label: { key: string }) => label.key === 'mlflow.runName').value
+    expect(values).toContain(name)
+    expect(run.info.run_name).toBe(name)
+  })
+
+  test('runs that are opened together differ, and one in no experiment is refused alone', async () => {
+    const open = (experiment_id: string) =>
+      ours.post('/mlflow/runs/create', { experiment_id, run_name: 'together', tags: [{ key: 'a', value: '1' }] })
+    const replies = await Promise.all(['0', '999', '0', '0'].map(open))
+    expect(replies.map(({ status }) => status)).toEqual([200, 404, 200, 200])
+    const ids = replies.flatMap(({ body }) => (body.run ? [body.run.info.run_id] : []))
+    expect(new Set(ids).size).toBe(3)
+    for (const id of ids) {
+      expect((await dataOf(id)).tags).toEqual([
+        { key: 'a', value: '1' },
+        { key: 'mlflow.runName', value: 'together' },
+      ])
+    }
+  })
+})

@@ -3,7 +3,7 @@ import type { TenantCtx } from '../../../platform/context.ts'
 import { read, transaction } from '../../../platform/transaction.ts'
 import { artifactRootUri } from '../artifact-addresses.api.ts'
 import { findRunData } from '../run-data.store.ts'
-import { openRun, type TrackerRunChange, type TrackerRunRow, updateRun, upsertTags } from '../runs.store.ts'
+import { type TrackerRunChange, type TrackerRunRow, updateRun, upsertTags } from '../runs.store.ts'
 import { deletedExperiment, noSuchExperiment } from './experiments.routes.ts'
 import { choice, type Fields, messages, optionalInteger, optionalText, requiredRunId, texts } from './fields.ts'
 import { tagsOf } from './limits.ts'
@@ -11,6 +11,7 @@ import { runInfoView, runView, tagList } from './mlflow.present.ts'
 import { invalidParameter } from './mlflow-errors.ts'
 import { get, type MlflowRoute, search, write } from './mlflow-route.ts'
 import { loadActiveRun, loadRun } from './run-access.ts'
+import { openRun } from './run-lanes.ts'
 import { randomRunName } from './run-names.ts'
 import { type RunSearch, runGrammar, searchRuns } from './run-search.store.ts'
 import { nextPage, readSearch } from './search.ts'
@@ -35,17 +36,15 @@ async function create(ctx: TenantCtx, fields: Fields) {
   const id = optionalText(fields, 'experiment_id') || '0'
   if (!/^\d{1,15}$/.test(id)) throw noSuchExperiment(id)
   const run = { experimentId: Number(id), name, userName, startMs }
-  return transaction(ctx, async (tx) => {
-    const { runId, lifecycle, location } = await openRun(tx, ctx.tenant.id, run, Object.entries(labels))
-    if (lifecycle === null) throw noSuchExperiment(id)
-    if (lifecycle === 'deleted') throw deletedExperiment(id)
-    const row: TrackerRunRow = {
-      ...{ ...run, runId, artifactLocation: location, endMs: null },
-      ...{ status: 'RUNNING', lifecycleStage: 'active' },
-    }
-    const nothing = { metrics: [], params: [], datasets: [], modelInputs: [], modelOutputs: [] }
-    return { run: runView(ctx, row, { ...nothing, tags: tagList(labels) }) }
-  })
+  const { runId, lifecycle, location } = await openRun(ctx, { ...run, tags: Object.entries(labels) })
+  if (lifecycle === null) throw noSuchExperiment(id)
+  if (lifecycle === 'deleted') throw deletedExperiment(id)
+  const row: TrackerRunRow = {
+    ...{ ...run, runId, artifactLocation: location, endMs: null },
+    ...{ status: 'RUNNING', lifecycleStage: 'active' },
+  }
+  const nothing = { metrics: [], params: [], datasets: [], modelInputs: [], modelOutputs: [] }
+  return { run: runView(ctx, row, { ...nothing, tags: tagList(labels) }) }
 }
 
 async function getOne(ctx: TenantCtx, fields: Fields) {

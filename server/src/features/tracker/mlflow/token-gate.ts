@@ -1,9 +1,11 @@
 import type { FastifyRequest } from 'fastify'
 import type { Services, TenantCtx } from '../../../platform/context.ts'
+import type { Database } from '../../../platform/db/database.ts'
 import { transaction } from '../../../platform/db/transaction.ts'
 import { type Permission, permissions, permissionsOf } from '../../../platform/http/permissions.ts'
 import { isFeatureOn } from '../../tenants/tenants.api.ts'
-import { findTokenLogin, markTokenUsed, type TokenLogin } from '../tokens.store.ts'
+import { coalescing } from '../coalescing.ts'
+import { findTokenLogins, markTokenUsed, type TokenLogin } from '../tokens.store.ts'
 import { tokenHash } from '../tracker-tokens.ts'
 import { MlflowError, permissionDenied } from './mlflow-errors.ts'
 import type { MlflowRoute } from './mlflow-route.ts'
@@ -22,7 +24,7 @@ export async function passTokenGate(
   route: Pick<MlflowRoute, 'needs' | 'audit'>,
 ): Promise<TenantCtx> {
   const hash = tokenHash(presentedToken(request) ?? '')
-  const login = hash === null ? null : await findTokenLogin(services.db, hash)
+  const login = hash === null ? null : await findLogin(services.db, hash)
   if (!login) {
     throw new MlflowError(
       'UNAUTHENTICATED',
@@ -38,6 +40,28 @@ export async function passTokenGate(
   if (!granted.has(route.needs)) throw permissionDenied(`This needs the permission ${route.needs}.`)
   return tokenContext(services, request, route.audit ?? null, login, granted)
 }
+
+type FindLogin = (hash: string) => Promise<TokenLogin | null>
+
+const findersOf = new WeakMap<Database, FindLogin>()
+
+/** Looked up for every request after it came, so that a revoked token is refused at once; in one query for those that come together. */
+function findLogin(db: Database, hash: string): Promise<TokenLogin | null> {
+  const known = findersOf.get(db) ?? makeFinder(db)
+  findersOf.set(db, known)
+  return known(hash)
+}
+
+const makeFinder = (db: Database): FindLogin =>
+  coalescing({
+    async work(hashes) {
+      const logins = await findTokenLogins(db, [...new Set(hashes)])
+      return hashes.map((hash) => logins.get(hash) ?? null)
+    },
+    fits: () => true,
+    isOfOne: () => false,
+    lanes: 1,
+  })
 
 function presentedToken(request: FastifyRequest): string | null {
   const [, scheme, value] = /^(Bearer|Basic)\s+(\S+)$/i.exec(request.headers.authorization ?? '') ?? []
