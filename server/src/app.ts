@@ -3,6 +3,7 @@ import { openidConnect } from './adapters/identity-provider/openid-connect.drive
 import { smtpMail } from './adapters/mail/smtp.driver.ts'
 import { auditFeature } from './features/audit/audit.feature.ts'
 import { catalogFeature } from './features/catalog/catalog.feature.ts'
+import { datasetCacheFeature } from './features/dataset-cache/dataset-cache.feature.ts'
 import { datasetsFeature } from './features/datasets/datasets.feature.ts'
 import { experimentsFeature } from './features/experiments/experiments.feature.ts'
 import { identityFeature } from './features/identity/identity.feature.ts'
@@ -41,6 +42,7 @@ export function createFeatures({ config, signer, metrics }: AppParts): Feature[]
     datasetsFeature,
     catalogFeature,
     experimentsFeature(config),
+    datasetCacheFeature,
     trackerFeature,
     modelsFeature,
     imagesFeature,

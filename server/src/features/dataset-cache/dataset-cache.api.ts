@@ -1,7 +1,19 @@
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { TenantCtx } from '../../platform/context.ts'
+import type { Ctx, TenantCtx } from '../../platform/context.ts'
+import { read } from '../../platform/transaction.ts'
 import type { TrainableDataset } from '../datasets/datasets.api.ts'
+import {
+  entryFolder,
+  holdersIn,
+  isFolder,
+  markUse,
+  removeFolder,
+  unfinishedFolder,
+  unmarkUses,
+} from './cache-folder.ts'
+import { tidyCache } from './dataset-cache.service.ts'
+import { lockCache } from './dataset-cache.store.ts'
 import { layOut, type StagingReport } from './staging.ts'
 
 /** A dataset as files on this machine. Never write there: the files are the blob store's own. */
@@ -27,16 +39,20 @@ export async function stageDataset(
   holder: string,
   options: StagingOptions,
 ): Promise<StagedDataset> {
-  const cache = cacheFolder(ctx.config.dataDir)
-  const folder = join(cache, folderName(dataset.digest))
-  // Held before it is looked for: whoever clears the cache checks the marks last.
-  await mkdir(usesFolder(folder), { recursive: true, mode: 0o700 })
-  await writeFile(join(usesFolder(folder), holder), '')
-  if (!(await isFolder(folder))) {
-    const unfinished = `${folder}.${holder}.unfinished`
+  const { tenant } = ctx
+  const folder = entryFolder(ctx.config.dataDir, dataset.digest)
+  const { id: datasetId, name, fileCount, sizeBytes } = dataset
+  const record = { tenantId: tenant.id, tenant: tenant.code, datasetId, name, fileCount, sizeBytes }
+  const isThere = await read(ctx, async (tx) => {
+    await lockCache(tx)
+    await markUse(folder, holder, record)
+    return isFolder(folder)
+  })
+  if (!isThere) {
+    const unfinished = unfinishedFolder(folder, holder)
     await layOut(ctx, dataset, unfinished, options)
     await rename(unfinished, folder).catch(async (error: NodeJS.ErrnoException) => {
-      await rm(unfinished, { recursive: true, force: true })
+      await removeFolder(unfinished)
       // Somebody else was faster; it is the same content.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
     })
@@ -56,26 +72,12 @@ export async function stageDatasetInto(
 }
 
 /** Takes the mark of `holder` off every cached dataset. */
-export async function releaseStagedDataset(dataDir: string, holder: string): Promise<void> {
-  const cache = cacheFolder(dataDir)
-  const names = await readdir(cache).catch(() => [])
-  await Promise.all(
-    names.map(async (name) => {
-      if (name.endsWith('.uses')) await rm(join(cache, name, holder), { force: true })
-      else if (name.endsWith(`.${holder}.unfinished`)) await rm(join(cache, name), { recursive: true, force: true })
-    }),
-  )
-}
+export const releaseStagedDataset = (dataDir: string, holder: string): Promise<void> => unmarkUses(dataDir, holder)
 
 /** Everybody who marks a cached dataset as in use. */
-export async function listDatasetHolders(dataDir: string): Promise<string[]> {
-  const cache = cacheFolder(dataDir)
-  const marks = (await readdir(cache).catch(() => [])).filter((name) => name.endsWith('.uses'))
-  return [...new Set((await Promise.all(marks.map((name) => readdir(join(cache, name))))).flat())]
-}
+export const listDatasetHolders = (dataDir: string): Promise<string[]> => holdersIn(dataDir)
+
+/** Removes what nobody needs any more; gives the number of datasets. */
+export const tidyDatasetCache = async (ctx: Ctx): Promise<number> => (await tidyCache(ctx)).removed.length
 
 const staged = (folder: string): StagedDataset => ({ root: join(folder, 'files'), index: join(folder, 'index.jsonl') })
-const cacheFolder = (dataDir: string) => join(dataDir, 'cache', 'datasets')
-const folderName = (digest: string) => digest.replace(':', '-')
-const usesFolder = (folder: string) => `${folder}.uses`
-const isFolder = async (path: string) => (await stat(path).catch(() => null))?.isDirectory() ?? false

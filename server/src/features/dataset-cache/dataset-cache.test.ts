@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { access, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { access, mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
@@ -7,7 +7,13 @@ import { startTestPlatform, type TestPlatform } from '../../../test/harness.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import { transaction } from '../../platform/db/transaction.ts'
 import { findTrainableDataset, type TrainableDataset } from '../datasets/datasets.api.ts'
-import { listDatasetHolders, releaseStagedDataset, stageDataset, stageDatasetInto } from './dataset-cache.api.ts'
+import {
+  listDatasetHolders,
+  releaseStagedDataset,
+  stageDataset,
+  stageDatasetInto,
+  tidyDatasetCache,
+} from './dataset-cache.api.ts'
 
 let platform: TestPlatform
 let ctx: TenantCtx
@@ -77,6 +83,113 @@ describe('stageDataset', () => {
       tx.selectFrom('datasetFiles').select(['path']).limit(1).execute(),
     )
     expect((await stat(join(root, sample!.path))).mode & 0o222).toBe(0)
+  })
+})
+
+/** The same files under another digest, so that each test has an entry of its own. */
+const like = (mark: string): TrainableDataset => ({ ...dataset, digest: `sha256:${mark.repeat(64)}` })
+const cachePath = '/api/v1/training/cache'
+const folderOf = ({ digest }: TrainableDataset) => join(platform.dataDir, 'cache/datasets', digest.replace(':', '-'))
+
+describe('GET /api/v1/training/cache', () => {
+  test('200 tells what is laid out, for which dataset of which tenant, and who uses it', async () => {
+    const wanted = like('d')
+    await stageDataset(ctx, wanted, 'someone', options)
+    const { status, body } = await platform.admin.get(cachePath)
+    expect(status).toBe(200)
+    expect(body.items).toContainEqual({
+      digest: wanted.digest,
+      datasets: [{ dataset_id: 'colours', tenant: 'acme', name: dataset.name }],
+      file_count: dataset.fileCount,
+      size_bytes: dataset.sizeBytes,
+      in_use_by: ['someone'],
+      staged_at: expect.any(String),
+      last_used_at: expect.any(String),
+    })
+    const sum = body.items.reduce((total: number, item: { size_bytes: number }) => total + item.size_bytes, 0)
+    expect(body).toMatchObject({ total: body.items.length, size_bytes: sum })
+  })
+
+  test('403 for everybody but a global administrator', async () => {
+    const owner = await platform.member('acme', 'ADMIN')
+    expect((await owner.get(cachePath)).status).toBe(403)
+    expect((await owner.delete(cachePath)).status).toBe(403)
+  })
+})
+
+describe('DELETE /api/v1/training/cache/{dataset_id}', () => {
+  test('409 while a training uses it; 200 afterwards; 404 when it is not there', async () => {
+    await insertFrozenDataset(platform.services, ctx.tenant.id, 'shapes', { perClass: 3 })
+    const wanted = (await findTrainableDataset(ctx, 'shapes'))!
+    await stageDataset(ctx, wanted, 'busy', options)
+    const path = `${cachePath}/${wanted.id}`
+    const refused = await platform.admin.delete(path)
+    expect(refused).toMatchObject({ status: 409, body: { detail: { reason: 'in_use', in_use_by: ['busy'] } } })
+    expect((await stat(folderOf(wanted))).isDirectory()).toBe(true)
+    await releaseStagedDataset(platform.dataDir, 'busy')
+    expect((await platform.admin.delete(path)).body).toEqual({ removed: [wanted.digest], kept: [] })
+    expect(
+      (await readdir(dirname(folderOf(wanted)))).filter((name) => name.startsWith(wanted.digest.replace(':', '-'))),
+    ).toEqual([])
+    expect((await platform.admin.delete(path)).status).toBe(404)
+    // What the cache shared with the blob store is there as ever.
+    const { root } = await stageDataset(ctx, wanted, 'next', options)
+    expect(await readdir(root)).toEqual(['test', 'train'])
+  })
+})
+
+describe('DELETE /api/v1/training/cache', () => {
+  test('200 clears all but what trainings use, also when they come at the same moment', async () => {
+    const kept = like('1')
+    const contested = like('2')
+    await stageDataset(ctx, kept, 'training', options)
+    await stageDataset(ctx, contested, 'gone', options)
+    await releaseStagedDataset(platform.dataDir, 'gone')
+    const [staged, cleared] = await Promise.all([
+      stageDataset(ctx, contested, 'newcomer', options),
+      platform.admin.delete(cachePath),
+    ])
+    expect(cleared.body.kept).toContain(kept.digest)
+    expect(cleared.body.removed).not.toContain(kept.digest)
+    expect((await readFile(staged.index, 'utf8')).trimEnd().split('\n')).toHaveLength(dataset.fileCount)
+    expect(await readdir(staged.root)).toEqual(['test', 'train'])
+  })
+})
+
+describe('DELETE /api/v1/training/cache/volumes/{name}', () => {
+  test('200 removes what an interruption left, 409 while somebody writes there, 404 for anything else', async () => {
+    const wanted = like('3')
+    const name = (holder: string) => `sha256-${'3'.repeat(64)}.${holder}.unfinished`
+    await stageDataset(ctx, wanted, 'writer', options)
+    for (const holder of ['writer', 'vanished']) await mkdir(`${folderOf(wanted)}.${holder}.unfinished`)
+    const { body } = await platform.admin.get(cachePath)
+    expect(body.volumes).toContainEqual({ name: name('vanished'), since: expect.any(String), in_use_by: null })
+    expect(body.volumes).toContainEqual({ name: name('writer'), since: expect.any(String), in_use_by: 'writer' })
+    const remove = (which: string) => platform.admin.delete(`${cachePath}/volumes/${encodeURIComponent(which)}`)
+    expect((await remove(name('vanished'))).body).toEqual({ name: name('vanished') })
+    expect((await remove(name('vanished'))).status).toBe(404)
+    expect((await remove(name('writer'))).status).toBe(409)
+    for (const odd of [`sha256-${'3'.repeat(64)}`, `sha256-${'3'.repeat(64)}.uses`, 'x'])
+      expect((await remove(odd)).status, odd).toBe(404)
+    expect((await stat(folderOf(wanted))).isDirectory()).toBe(true)
+  })
+})
+
+describe('tidyDatasetCache', () => {
+  test('removes what nobody used for a week, and nothing else', async () => {
+    const [idle, used, fresh] = [like('4'), like('5'), like('6')]
+    for (const entry of [idle, used, fresh]) await stageDataset(ctx, entry, `of-${entry.digest.at(-1)}`, options)
+    for (const entry of [idle, fresh]) await releaseStagedDataset(platform.dataDir, `of-${entry.digest.at(-1)}`)
+    const long = new Date(Date.now() - 8 * 24 * 3600_000)
+    for (const entry of [idle, used]) {
+      const records = `${folderOf(entry)}.datasets`
+      for (const path of [folderOf(entry), ...(await readdir(records)).map((name) => join(records, name))])
+        await utimes(path, long, long)
+    }
+    expect(await tidyDatasetCache({ ...ctx, audit: null })).toBe(1)
+    const left = await readdir(dirname(folderOf(idle)))
+    const isLeft = ({ digest }: TrainableDataset) => left.includes(digest.replace(':', '-'))
+    expect([idle, used, fresh].map(isLeft)).toEqual([false, true, true])
   })
 })
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { SystemCtx, TenantCtx } from '../../platform/context.ts'
 import { defineRun, type StepRun, step } from '../../platform/runs/define-run.ts'
 import { read } from '../../platform/transaction.ts'
-import { listDatasetHolders, releaseStagedDataset } from '../dataset-cache/dataset-cache.api.ts'
+import { listDatasetHolders, releaseStagedDataset, tidyDatasetCache } from '../dataset-cache/dataset-cache.api.ts'
 import { isEndedState } from './experiments.states.ts'
 import { findExperimentIds } from './experiments.store.ts'
 import { jobName, workRoot } from './work-folder.ts'
@@ -11,13 +11,16 @@ import { jobName, workRoot } from './work-folder.ts'
 const experimentJob = /^experiment-([0-9a-f-]{36})$/
 const experimentFolder = /^[0-9a-f-]{36}$/
 
-/** Removes what interruptions left: jobs and cache marks of ended experiments, work folders of deleted ones. */
+/**
+ * Removes what interruptions left, jobs and cache marks of ended experiments and work folders of deleted ones, and
+ * laid-out datasets that nobody trains on any more.
+ */
 export const sweepRun = defineRun<null>({
   kind: 'experiments.sweep',
   steps: [step<null>('sweep', 'Remove what nobody needs any more', (s: StepRun<null>) => sweep(s.ctx))],
 })
 
-async function sweep(ctx: SystemCtx | TenantCtx): Promise<{ jobs: number; folders: number }> {
+async function sweep(ctx: SystemCtx | TenantCtx): Promise<{ jobs: number; folders: number; datasets: number }> {
   const { dataDir } = ctx.config
   const { compute } = ctx.adapters
   const jobs = (await compute.list()).flatMap((job) => {
@@ -35,5 +38,5 @@ async function sweep(ctx: SystemCtx | TenantCtx): Promise<{ jobs: number; folder
   for (const job of strayJobs) await compute.remove({ ...job.handle, name: jobName(job.id) })
   for (const id of holders.filter(isOver)) await releaseStagedDataset(dataDir, id)
   for (const id of strayFolders) await rm(join(workRoot(dataDir), id), { recursive: true, force: true })
-  return { jobs: strayJobs.length, folders: strayFolders.length }
+  return { jobs: strayJobs.length, folders: strayFolders.length, datasets: await tidyDatasetCache(ctx) }
 }
