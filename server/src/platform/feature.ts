@@ -2,6 +2,7 @@ import type { Registry } from 'prom-client'
 import type { Ctx, Services } from './context.ts'
 import type { Tx } from './db/transaction.ts'
 import type { Operation } from './http/operation.ts'
+import type { RetentionRule } from './retention.ts'
 import type { RunKind, Schedule, Step } from './runs/define-run.ts'
 
 export interface HealthCheck {
@@ -34,6 +35,8 @@ export interface Feature {
   tenantPurge?: Step<{ tenantId: string; tenantCode: string }>[]
   /** Counts for the preview of a tenant's deletion. */
   tenantCounts?(tx: Tx, tenantId: string): Promise<Record<string, number>>
+  /** What of the records grows old. */
+  retention?: RetentionRule[]
   healthChecks?: HealthCheck[]
   /** Groups of notifications, in the order of the preferences page. */
   notificationGroups?: { name: string; title: string }[]

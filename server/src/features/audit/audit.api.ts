@@ -1,6 +1,7 @@
 import type { Ctx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
-import { countTenantRows } from './chain.store.ts'
+import { read } from '../../platform/transaction.ts'
+import { countTenantRows, dropCountsOf } from './chain.store.ts'
 import { eraseAudit, sealAudit } from './chain.ts'
 import { insertOnce, type SystemEntry } from './entries.store.ts'
 
@@ -9,7 +10,9 @@ export const countTenantAudit = (tx: Tx, tenantId: string): Promise<number> => c
 /** Removes every entry of a tenant, sealed first so that the chain stays whole. Returns how many. */
 export async function eraseTenantAudit(ctx: Ctx, tenantId: string, signal: AbortSignal): Promise<number> {
   await sealAudit(ctx, signal)
-  return eraseAudit(ctx, { tenantId }, 'tenant_deletion', signal)
+  const erased = await eraseAudit(ctx, { tenantId }, 'tenant_deletion', signal)
+  await read(ctx, (tx) => dropCountsOf(tx, tenantId))
+  return erased
 }
 
 /** Writes an entry of the system for what a run did; one of that id is written once. `detail` must hold no secret. */

@@ -6,11 +6,12 @@ import { type PageQuery, pageView } from '../../platform/http/lists.ts'
 import { parseTime, sinceTime } from '../../platform/http/windows.ts'
 import { read } from '../../platform/transaction.ts'
 import { findTenantByCode } from '../tenants/tenants.api.ts'
-import { auditView, csvHeader, csvLine, ndjsonLine } from './audit.present.ts'
-import { type AuditFilter, type ExportRow, listActions, listAudit, listAuditAfter } from './audit.store.ts'
+import { auditView, csvHeader } from './audit.present.ts'
+import { type AuditFilter, listActions, listAudit } from './audit.store.ts'
+import { type ExportBatch, type ExportFormat, type ExportPosition, exportAfter } from './audit-export.store.ts'
 
 // Rows per look of an export: enough to be fast, few enough that memory stays flat.
-const exportBatchRows = 2000
+const exportBatchRows = 5000
 
 export interface AuditQuery extends PageQuery {
   action?: string
@@ -29,8 +30,17 @@ export function tenantAudit(ctx: TenantCtx, query: AuditQuery) {
   return auditAnswer(ctx, query, { tenantId: ctx.tenant.id }, ctx.tenant.code)
 }
 
-export const systemAudit = (ctx: SystemCtx, query: AuditQuery) =>
-  auditAnswer(ctx, query, query.tenant ? { tenantCode: query.tenant.trim().toLowerCase() } : {}, query.tenant ?? 'all')
+export async function systemAudit(ctx: SystemCtx, query: AuditQuery) {
+  if (!query.tenant) return auditAnswer(ctx, query, {}, 'all')
+  const tenantId = await tenantIdOf(ctx, query.tenant)
+  return auditAnswer(ctx, query, { tenantId: tenantId ?? nobody }, query.tenant)
+}
+
+/** A tenant that does not exist has no entries: those of a deleted one went with it. */
+const nobody = '00000000-0000-0000-0000-000000000000'
+
+const tenantIdOf = (ctx: SystemCtx, code: string): Promise<string | null> =>
+  read(ctx, async (tx) => (await findTenantByCode(tx, code))?.id ?? null)
 
 async function auditAnswer(ctx: SystemCtx | TenantCtx, query: AuditQuery, scope: AuditFilter, name: string) {
   const now = ctx.clock.now()
@@ -65,42 +75,36 @@ function conditions(query: AuditQuery, now: Date): AuditFilter {
 function exportAnswer(
   ctx: SystemCtx | TenantCtx,
   filter: AuditFilter,
-  format: 'csv' | 'ndjson',
+  format: ExportFormat,
   name: string,
   now: Date,
 ): Answer {
-  const [header, line, type] =
-    format === 'csv' ? ([csvHeader, csvLine, 'text/csv'] as const) : (['', ndjsonLine, 'application/x-ndjson'] as const)
   // What is written while the export runs stays out of it.
   const bounded = { ...filter, until: filter.until && filter.until < now ? filter.until : new Date(now.getTime() + 1) }
   const stamp = now.toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '')
-  return textAnswer(
-    Readable.from(exported(ctx, bounded, header, line), { objectMode: false, highWaterMark: 1 << 20 }),
-    {
-      filename: `audit-${name.replace(/[^a-z0-9-]/gi, '_')}-${stamp}.${format}`,
-      type: `${type}; charset=utf-8`,
-    },
-  )
+  return textAnswer(Readable.from(exported(ctx, bounded, format), { objectMode: false, highWaterMark: 1 << 20 }), {
+    filename: `audit-${name.replace(/[^a-z0-9-]/gi, '_')}-${stamp}.${format}`,
+    type: `${format === 'csv' ? 'text/csv' : 'application/x-ndjson'}; charset=utf-8`,
+  })
 }
 
 /** The next look is under way while the last one's lines are written. */
 async function* exported(
   ctx: SystemCtx | TenantCtx,
   filter: AuditFilter,
-  header: string,
-  line: (entry: ExportRow) => string,
+  format: ExportFormat,
 ): AsyncGenerator<string> {
-  if (header) yield header
-  const look = (after: ExportRow | null) => {
-    const rows = read(ctx, (tx) => listAuditAfter(tx, filter, after, exportBatchRows))
+  if (format === 'csv') yield csvHeader
+  const look = (after: ExportPosition | null) => {
+    const batch = read(ctx, (tx) => exportAfter(tx, filter, format, after, exportBatchRows))
     // Whoever goes away in between is waited for by nobody.
-    rows.catch(() => undefined)
-    return rows
+    batch.catch(() => undefined)
+    return batch
   }
   for (let next: ReturnType<typeof look> | null = look(null); next; ) {
-    const rows: ExportRow[] = await next
-    next = rows.length < exportBatchRows ? null : look(rows.at(-1)!)
-    if (rows.length) yield rows.map(line).join('')
+    const { text, last }: ExportBatch = await next
+    next = last && look(last)
+    if (text) yield text
   }
 }
 
@@ -108,9 +112,7 @@ export const tenantActions = (ctx: TenantCtx): Promise<string[]> =>
   read(ctx, (tx) => listActions(tx, { tenantId: ctx.tenant.id }))
 
 /** Actions of everybody, or of one tenant. */
-export const systemActions = (ctx: SystemCtx, tenantCode: string | undefined): Promise<string[]> =>
-  read(ctx, async (tx) => {
-    if (!tenantCode) return listActions(tx, 'all')
-    const tenant = await findTenantByCode(tx, tenantCode)
-    return tenant ? listActions(tx, { tenantId: tenant.id }) : []
-  })
+export async function systemActions(ctx: SystemCtx, tenantCode: string | undefined): Promise<string[]> {
+  const tenantId = tenantCode ? ((await tenantIdOf(ctx, tenantCode)) ?? nobody) : null
+  return read(ctx, (tx) => listActions(tx, tenantId ? { tenantId } : 'all'))
+}

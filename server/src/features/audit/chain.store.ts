@@ -37,12 +37,17 @@ export async function listUnsealed(
   return rows
 }
 
+/** Gives entries their place, and adds them to the counts. */
 export async function sealRows(tx: Tx, links: { id: string; seq: number; hash: Buffer }[]): Promise<void> {
   await sql`
-    update audit_events e set seq = l.seq, hash = l.hash
-    from unnest(${links.map((link) => link.id)}::uuid[], ${links.map((link) => link.seq)}::bigint[],
-      ${links.map((link) => link.hash)}::bytea[]) as l (id, seq, hash)
-    where e.id = l.id`.execute(tx)
+    with sealed as (
+      update audit_events e set seq = l.seq, hash = l.hash
+      from unnest(${links.map((link) => link.id)}::uuid[], ${links.map((link) => link.seq)}::bigint[],
+        ${links.map((link) => link.hash)}::bytea[]) as l (id, seq, hash)
+      where e.id = l.id returning e.tenant_id, e.action)
+    insert into audit_counts as c (tenant_id, action, entries)
+    select tenant_id, action, count(*) from sealed group by tenant_id, action order by tenant_id, action
+    on conflict (tenant_id, action) do update set entries = c.entries + excluded.entries`.execute(tx)
 }
 
 /** Links of the chain behind a place, in order; erased entries are there with what is left of them. */
@@ -75,14 +80,29 @@ export interface ErasureScope {
 export async function eraseSealed(tx: Tx, scope: ErasureScope, reason: ErasureReason, limit: number): Promise<number> {
   const ofTenant = scope.tenantId ? sql`tenant_id = ${scope.tenantId}` : sql`tenant_id is null`
   const older = scope.before ? sql`at < ${scope.before}` : sql`true`
-  const result = await sql`
+  const { rows } = await sql<{ count: number }>`
     with gone as (
       delete from audit_events e where e.id in (
         select id from audit_events where ${ofTenant} and ${older} and seq is not null order by at, id limit ${limit})
-      returning e.seq, audit_content_hash(e) as content_hash, e.hash)
-    insert into audit_erasures (seq, content_hash, hash, reason)
-    select seq, content_hash, hash, ${reason} from gone`.execute(tx)
-  return Number(result.numAffectedRows ?? 0)
+      returning e.seq, audit_content_hash(e) as content_hash, e.hash, e.tenant_id, e.action),
+    links as (
+      insert into audit_erasures (seq, content_hash, hash, reason)
+      select seq, content_hash, hash, ${reason} from gone),
+    counted as (
+      update audit_counts c set entries = c.entries - g.entries
+      from (select tenant_id, action, count(*) as entries from gone group by tenant_id, action) g
+      where c.tenant_id is not distinct from g.tenant_id and c.action = g.action)
+    select count(*) from gone`.execute(tx)
+  return rows[0]!.count
+}
+
+/** Forgets actions of which no entry is left. */
+export async function dropEmptyCounts(tx: Tx): Promise<void> {
+  await tx.deleteFrom('auditCounts').where('entries', '=', 0).execute()
+}
+
+export async function dropCountsOf(tx: Tx, tenantId: string): Promise<void> {
+  await tx.deleteFrom('auditCounts').where('tenantId', '=', tenantId).execute()
 }
 
 /** Drops the links before the oldest entry there is; the last of them stays as the anchor of the chain. */

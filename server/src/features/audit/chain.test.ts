@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -18,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => database?.drop())
 beforeEach(() =>
   asOwner(
-    'alter table audit_events disable trigger audit_events_sealed; delete from audit_events; delete from audit_erasures; alter table audit_events enable trigger audit_events_sealed',
+    'alter table audit_events disable trigger audit_events_sealed; delete from audit_events; delete from audit_erasures; delete from audit_counts; alter table audit_events enable trigger audit_events_sealed',
   ),
 )
 
@@ -49,6 +50,33 @@ const write = (count: number, at = '2026-01-01T00:00:00Z') =>
       )
       .execute(),
   )
+
+describe('the count of sealed entries per action', () => {
+  const counted = () =>
+    transaction(database, 'system', async (tx) => {
+      const kept = await tx.selectFrom('auditCounts').select(['action', 'entries']).orderBy('action').execute()
+      const { rows } = await sql`
+        select action, count(*) as entries from audit_events where seq is not null group by action order by action`.execute(
+        tx,
+      )
+      return { kept, there: rows }
+    })
+
+  test('is what there is after sealing, sealing more, and erasing some and all', async () => {
+    await write(7)
+    expect((await counted()).kept).toEqual([])
+    await sealAudit(ctx)
+    await write(5, '2026-03-01T00:00:00Z')
+    await sealAudit(ctx)
+    expect((await counted()).kept).toEqual([{ action: 'test.made', entries: 12 }])
+    await eraseAudit(ctx, { tenantId: null, before: new Date('2026-02-01T00:00:00Z') }, 'retention')
+    const { kept, there } = await counted()
+    expect(kept).toEqual([{ action: 'test.made', entries: 5 }])
+    expect(kept).toEqual(there)
+    await eraseAudit(ctx, { tenantId: null }, 'retention')
+    expect((await counted()).kept).toEqual([])
+  })
+})
 
 describe('sealing', () => {
   test('gives every committed row a place, once, and the chain holds', async () => {

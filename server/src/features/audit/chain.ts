@@ -4,6 +4,7 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import { read } from '../../platform/transaction.ts'
 import {
   countUnsealed,
+  dropEmptyCounts,
   dropOldLinks,
   type ErasureReason,
   type ErasureScope,
@@ -63,6 +64,7 @@ export async function eraseAudit(
     erased += count
     if (count < batchRows) {
       await read(ctx, dropOldLinks)
+      await read(ctx, dropEmptyCounts)
       return erased
     }
   }

@@ -55,6 +55,24 @@ export async function updateUser(tx: Tx, id: string, change: UserChange): Promis
     .executeTakeFirstOrThrow()
 }
 
+/** One of the bcrypt hashes that came from another system, the costliest; null when none is left. */
+export async function findImportedHash(tx: Tx): Promise<string | null> {
+  const { rows } = await sql<{ hash: string }>`
+    select password_hash as hash from users where password_hash like '$2%'
+    order by substr(password_hash, 5, 2) desc limit 1`.execute(tx)
+  return rows[0]?.hash ?? null
+}
+
+/** Keeps the same password under a new hash, unless it was changed meanwhile. */
+export async function replaceHash(tx: Tx, id: string, before: string, after: string): Promise<void> {
+  await tx
+    .updateTable('users')
+    .set({ passwordHash: after })
+    .where('id', '=', id)
+    .where('passwordHash', '=', before)
+    .execute()
+}
+
 export async function deleteUser(tx: Tx, id: string): Promise<void> {
   await tx.deleteFrom('users').where('id', '=', id).execute()
 }

@@ -7,11 +7,13 @@ import {
   countFailure,
   deleteSession,
   findFailures,
+  findImportedHash,
   findUserByEmail,
   forgetFailures,
   insertSession,
+  replaceHash,
 } from './identity.store.ts'
-import { verifyPassword } from './passwords.ts'
+import { hashPassword, isOutdated, verifyPassword } from './passwords.ts'
 import type { TokenSigner } from './tokens.ts'
 
 // @source contract B2.2
@@ -34,23 +36,27 @@ export async function logIn(
   login: LoginRequest,
 ): Promise<{ token: string; lifetimeSeconds: number }> {
   const key = `${login.username.trim().toLowerCase()}|${ctx.ip}`
-  const { user, throttle } = await read(ctx, async (tx) => ({
+  const { user, throttle, imported } = await read(ctx, async (tx) => ({
     throttle: await findFailures(tx, key),
     user: await findUserByEmail(tx, login.username),
+    imported: await findImportedHash(tx),
   }))
   if (throttle.failures >= failuresPerMinute) {
     throw tooManyRequests('Too many failed logins; try again in a minute.', {
       headers: { 'retry-after': String(throttle.seconds) },
     })
   }
-  const right = await verifyPassword(user?.passwordHash ?? null, login.password)
+  const right = await verifyPassword(user?.passwordHash ?? null, login.password, imported)
   if (!right || !user?.isActive) {
     await read(ctx, (tx) => countFailure(tx, key))
     throw badRequest('The e-mail address or the password is wrong.', { detail: 'LOGIN_BAD_CREDENTIALS' })
   }
   audited(ctx, user.email)
+  const { id, passwordHash } = user
+  const renewed = isOutdated(passwordHash) ? await hashPassword(login.password) : null
   return transaction(ctx, async (tx) => {
     await forgetFailures(tx, key)
+    if (renewed) await replaceHash(tx, id, passwordHash, renewed)
     return openSession(tx, ctx, signer, user, login.userAgent)
   })
 }

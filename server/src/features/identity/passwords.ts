@@ -1,4 +1,5 @@
 import { type Algorithm, hash, verify } from '@node-rs/argon2'
+import { verify as verifyBcrypt } from '@node-rs/bcrypt'
 import { PlatformError } from '../../platform/errors.ts'
 
 const argon2id = 2 as Algorithm
@@ -7,16 +8,34 @@ const cost = { algorithm: argon2id, memoryCost: 19_456, timeCost: 2, parallelism
 
 export const hashPassword = (password: string): Promise<string> => hash(password, cost)
 
+/** What every hash of our own begins with; anything else is made anew at the next login. */
+const current = `$argon2id$v=19$m=${cost.memoryCost},t=${cost.timeCost},p=${cost.parallelism}$`
+// A higher cost would hold a thread for many seconds at every guess.
+const bcryptHash = /^\$2[aby]\$(0[4-9]|1[0-5])\$[./A-Za-z0-9]{53}$/
+
+/** Whether the hash comes from another system, or from weaker settings of ours. @source contract B2.10 */
+export const isOutdated = (stored: string): boolean => !stored.startsWith(current)
+
 let decoy: Promise<string> | null = null
 
 /**
- * Whether the password is right. Without a stored hash it takes the same time and says no, so that the time of an
- * answer does not tell which accounts exist. @source contract B2.2
+ * Whether the password is right, of an Argon2 or a bcrypt hash. Without a stored hash it takes the same time and says
+ * no, so that the time of an answer does not tell which accounts exist. bcrypt takes longer than ours: while there is
+ * an account left with such a hash (`imported`), every check does the work of both. @source contract B2.2, B2.10
  */
-export async function verifyPassword(stored: string | null, password: string): Promise<boolean> {
+export async function verifyPassword(
+  stored: string | null,
+  password: string,
+  imported: string | null = null,
+): Promise<boolean> {
   decoy ??= hashPassword('decoy')
-  const right = await verify(stored ?? (await decoy), password).catch(() => false)
-  return stored !== null && right
+  const isBcrypt = stored !== null && bcryptHash.test(stored)
+  const bcrypt = isBcrypt ? stored : imported
+  const [ours, theirs] = await Promise.all([
+    verify(isBcrypt || stored === null ? await decoy : stored, password).catch(() => false),
+    bcrypt !== null && bcryptHash.test(bcrypt) ? verifyBcrypt(password, bcrypt).catch(() => false) : false,
+  ])
+  return stored !== null && (isBcrypt ? theirs : ours)
 }
 
 /** Throws the 400 that says what is wrong with a new password. @source contract B2.10 */

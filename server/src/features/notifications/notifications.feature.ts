@@ -1,7 +1,7 @@
 import type { MailSender } from '../../adapters/mail/mail.ts'
 import { defineFeature, type Feature } from '../../platform/feature.ts'
 import { notificationRoutes } from './notifications.routes.ts'
-import { eraseSchedule, erasing, mailKind, mailSchedule } from './notifications.runs.ts'
+import { mailKind, mailSchedule, notificationRetention } from './notifications.runs.ts'
 import type { NotificationGroup } from './preferences.ts'
 
 /** What people are told, where they want it. The groups come from the manifests of all features. */
@@ -13,8 +13,9 @@ export function notificationsFeature(features: () => Feature[], mail: MailSender
   return defineFeature({
     name: 'notifications',
     operations: notificationRoutes(groups),
-    runs: [erasing, ...(mail ? [mailKind(mail)] : [])],
-    schedules: [eraseSchedule, ...(mail ? [mailSchedule] : [])],
+    runs: mail ? [mailKind(mail)] : [],
+    schedules: mail ? [mailSchedule] : [],
+    retention: [notificationRetention],
     healthChecks: [
       {
         name: 'mail',

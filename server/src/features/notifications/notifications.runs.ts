@@ -1,12 +1,12 @@
 import { MailRefused, type MailSender } from '../../adapters/mail/mail.ts'
+import type { RetentionRule } from '../../platform/retention.ts'
 import { defineRun, type RunKind, type Schedule, type StepRun, step } from '../../platform/runs/define-run.ts'
 import { read } from '../../platform/transaction.ts'
-import { defaultRetentionDays, listRetention } from '../tenants/tenants.api.ts'
 import { type DueEmail, dropStaleEmails, listDueEmails, markEmail, postponeEmail } from './emails.store.ts'
 import { deleteOld } from './notifications.store.ts'
 
-const dayMs = 86_400_000
 const batch = 50
+const erasedAtOnce = 5000
 const staleHours = 24
 const attemptsMax = 10
 const longestWaitSeconds = 4 * 3600
@@ -62,36 +62,16 @@ function messageOf({ title, body, link, tenantName }: DueEmail, publicUrl: strin
   return { subject: title, text: parts.filter(Boolean).join('\n\n') }
 }
 
-export const erasing = defineRun<Record<string, never>>({
-  kind: 'notifications.erase',
-  steps: [step('erase', 'Erase old notifications', erase)],
-})
-
-async function erase(s: Run): Promise<void> {
-  const scopes = [
-    { tenantId: null, days: defaultRetentionDays('notifications') },
-    ...(await read(s.ctx, (tx) => listRetention(tx, 'notifications'))),
-  ]
-  let erased = 0
-  for (const { tenantId, days } of scopes) {
-    const before = new Date(s.ctx.clock.now().getTime() - days * dayMs)
-    for (let count = days === 0 ? 0 : Infinity; count > 0; erased += count) {
-      s.signal.throwIfAborted()
-      count = await read(s.ctx, (tx) => deleteOld(tx, tenantId, before, 5000))
-    }
-  }
-  s.log(`${erased} notifications erased`)
+export const notificationRetention: RetentionRule = {
+  kind: 'notifications',
+  what: 'notifications',
+  ofSystem: true,
+  erase: (ctx, { tenantId, before }) => read(ctx, (tx) => deleteOld(tx, tenantId, before, erasedAtOnce)),
 }
 
 export const mailSchedule: Schedule = {
   name: 'notifications.mail',
   every: 20_000,
   kind: 'notifications.mail',
-  input: {},
-}
-export const eraseSchedule: Schedule = {
-  name: 'notifications.erase',
-  every: '40 2 * * *',
-  kind: 'notifications.erase',
   input: {},
 }

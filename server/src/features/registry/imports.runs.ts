@@ -4,13 +4,14 @@ import { ArchiveError } from '../../platform/archives/archive-error.ts'
 import { extractTar } from '../../platform/archives/tar-archive.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
+import type { RetentionRule } from '../../platform/retention.ts'
 import { defineRun, type RunChange, type StepRun, step, WorkerStopping } from '../../platform/runs/define-run.ts'
 import { read } from '../../platform/transaction.ts'
 import { readImageArchive } from './archive-reader.ts'
 import { archiveFolder, importFault } from './image-archive.ts'
 import { storeImages } from './image-intake.ts'
 import { archivePath, removeImportFiles, unpackedPath } from './import-files.ts'
-import { findImport, type ImportError, updateLiveImport } from './imports.store.ts'
+import { deleteEndedImports, findImport, type ImportError, updateLiveImport } from './imports.store.ts'
 
 interface ImportInput {
   importId: string
@@ -96,4 +97,12 @@ async function changed(tx: Tx, change: RunChange<ImportInput>): Promise<void> {
     ? { code, message: change.error!.message }
     : { code: 'platform', message: 'Something failed on our side; send the archive again.' }
   await updateLiveImport(tx, importId, { status: 'FAILED', error })
+}
+
+/** Of those that ended a record alone is left: their files went with their end. */
+export const importRetention: RetentionRule = {
+  kind: 'imports',
+  what: 'finished imports',
+  erase: (ctx, { tenantId, before }) =>
+    read(ctx, (tx) => (tenantId ? deleteEndedImports(tx, tenantId, before, 1000) : Promise.resolve(0))),
 }

@@ -99,6 +99,18 @@ export async function deleteImport(tx: Tx, id: string): Promise<void> {
   await tx.deleteFrom('registryImports').where('id', '=', id).execute()
 }
 
+/** Removes records of imports that ended before, at most so many; says how many. */
+export async function deleteEndedImports(tx: Tx, tenantId: string, before: Date, limit: number): Promise<number> {
+  const old = tx
+    .selectFrom('registryImports')
+    .select('id')
+    .where('tenantId', '=', tenantId)
+    .where('endedAt', '<', before)
+    .limit(limit)
+  const result = await tx.deleteFrom('registryImports').where('id', 'in', old).executeTakeFirst()
+  return Number(result.numDeletedRows)
+}
+
 /** Sessions that nobody touched since `before` and that never started. */
 export async function listIdleImports(tx: Tx, before: Date): Promise<{ id: string; tenantId: string }[]> {
   return tx

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Services } from '../../platform/context.ts'
 import { defineFeature, type Feature } from '../../platform/feature.ts'
 import { importRoutes } from './imports.routes.ts'
-import { importRun } from './imports.runs.ts'
+import { importRetention, importRun } from './imports.runs.ts'
 import { registerOciProtocol } from './oci/oci.protocol.ts'
 import type { OciRegistry } from './oci/oci-registry.ts'
 import { pingRoute } from './ping.routes.ts'
@@ -24,6 +24,7 @@ export function registryFeature(): Feature {
     runs: [importRun, sweepRun],
     schedules: [sweepSchedule],
     tenantCounts: countTenantContents,
+    retention: [importRetention],
     notificationGroups: [{ name: 'registry_tokens', title: 'Registry tokens' }],
     metrics: registerRegistryMetrics,
     async protocol(app: FastifyInstance, services: Services) {

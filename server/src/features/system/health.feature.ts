@@ -1,6 +1,6 @@
 import { defineFeature, type Feature } from '../../platform/feature.ts'
 import { healthRoutes } from './health.routes.ts'
-import { housekeeping, housekeepingSchedule } from './housekeeping.runs.ts'
+import { housekeeping, housekeepingSchedule, logRetention } from './housekeeping.runs.ts'
 import { platformChecks } from './platform-checks.ts'
 
 /** How the installation is, and what keeps it from filling up. */
@@ -11,4 +11,5 @@ export const healthFeature = (features: () => Feature[]): Feature =>
     healthChecks: platformChecks,
     runs: [housekeeping],
     schedules: [housekeepingSchedule],
+    retention: [logRetention],
   })

@@ -4,7 +4,7 @@ import type { Services, SystemCtx } from '../../platform/context.ts'
 import type { HealthCheck } from '../../platform/feature.ts'
 import { read } from '../../platform/transaction.ts'
 import { componentStatuses } from './health.schema.ts'
-import { countAdministrators } from './health.store.ts'
+import { countAdministrators, findLastBackup } from './health.store.ts'
 import { hygieneFindings } from './hygiene.ts'
 
 const patienceMs = 5000
@@ -16,7 +16,10 @@ const { version } = JSON.parse(readFileSync(new URL('../../../package.json', imp
 export async function diagnose(ctx: SystemCtx, checks: HealthCheck[]) {
   const [components, hygiene] = await Promise.all([
     Promise.all(checks.map((check) => lookAt(ctx, check))),
-    findings(ctx).catch(() => []),
+    findings(ctx).catch((error: Error) => {
+      ctx.log.error({ err: error }, 'configuration hygiene')
+      return []
+    }),
   ])
   const worst = Math.max(...components.map(({ status }) => componentStatuses.indexOf(status)))
   return {
@@ -60,6 +63,10 @@ async function withPatience<T>(work: Promise<T>): Promise<T> {
 
 async function findings(ctx: SystemCtx) {
   const { mode } = await stat(ctx.config.dataDir)
-  const administrators = await read(ctx, countAdministrators)
-  return hygieneFindings(ctx.config, { publicUrl: ctx.publicUrl, dataFolderMode: mode & 0o777, administrators })
+  const known = await read(ctx, async (tx) => ({
+    administrators: await countAdministrators(tx),
+    lastBackupAt: await findLastBackup(tx),
+  }))
+  const dataFolderMode = mode & 0o777
+  return hygieneFindings(ctx.config, { ...known, publicUrl: ctx.publicUrl, dataFolderMode, now: ctx.clock.now() })
 }

@@ -35,6 +35,12 @@ export async function countAdministrators(tx: Tx): Promise<number> {
   return rows[0]!.count
 }
 
+/** When the last backup that is noted was taken. */
+export async function findLastBackup(tx: Tx): Promise<Date | null> {
+  const { rows } = await sql<{ at: Date | null }>`select max(taken_at) as at from backups`.execute(tx)
+  return rows[0]!.at
+}
+
 /** The seconds since the last entry of the audit was sealed while others wait, or 0. */
 export async function unsealedSeconds(tx: Tx): Promise<number> {
   const { rows } = await sql<{ seconds: number }>`

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { eventually, startTestPlatform, type TestPlatform, testPassword } from '../../../test/harness.ts'
 import { loadConfig } from '../../platform/config.ts'
-import { transaction } from '../../platform/db/transaction.ts'
+import { recordBackup } from '../../platform/db/backup-record.ts'
+import { type Tx, transaction } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
 import { diagnose } from './health.service.ts'
 import { hygieneFindings } from './hygiene.ts'
@@ -61,8 +62,34 @@ describe('GET /api/v1/system/health', () => {
   test('200 tells what is unsafe in this very configuration, and shows no secret', async () => {
     const { body, text } = await platform.admin.get('/api/v1/system/health')
     const keys = body.hygiene.map((finding: { key: string }) => finding.key)
-    expect(keys).toEqual(['endless_sessions', 'admin_password_in_environment', 'single_administrator', 'no_mail'])
+    expect(keys).toEqual([
+      'no_backup',
+      'endless_sessions',
+      'admin_password_in_environment',
+      'single_administrator',
+      'no_mail',
+    ])
     expect(text).not.toContain(testPassword)
+  })
+
+  test('200 is content about backups for a week after one is noted, which the server itself cannot do', async () => {
+    const keys = async () => {
+      const { body } = await platform.admin.get('/api/v1/system/health')
+      return body.hygiene.map((finding: { key: string }) => finding.key) as string[]
+    }
+    const note = (daysAgo: number) =>
+      recordBackup(platform.database.ownerUrl, {
+        takenAt: new Date(Date.now() - daysAgo * 86_400_000),
+        kind: 'archive',
+        sizeBytes: 1,
+      })
+    await note(8)
+    expect(await keys()).toContain('old_backup')
+    expect(await keys()).not.toContain('no_backup')
+    await note(6)
+    expect(await keys()).not.toContain('old_backup')
+    const forged = platform.services.db.pool.query(`insert into backups (taken_at, kind) values (now(), 'other')`)
+    await expect(forged).rejects.toMatchObject({ code: '42501' })
   })
 })
 
@@ -78,6 +105,8 @@ describe('configuration hygiene', () => {
       publicUrl: config.publicUrl ?? 'http://127.0.0.1:8080',
       dataFolderMode: 0o700,
       administrators: 2,
+      lastBackupAt: new Date('2026-01-01'),
+      now: new Date('2026-01-05'),
       ...surroundings,
     }
     return hygieneFindings(config, around).map(({ key }) => key)
@@ -97,6 +126,8 @@ describe('configuration hygiene', () => {
     ['endless_sessions', { PLATFORM_MLOPS_AUTH_TOKEN_LIFETIME: '0' }, {}],
     ['admin_password_in_environment', { PLATFORM_MLOPS_ADMIN_PASSWORD: 'a long unguessable one' }, {}],
     ['trusted_proxy_exposed', { PLATFORM_MLOPS_TRUST_PROXY: 'true', PLATFORM_MLOPS_HOST: '0.0.0.0' }, {}],
+    ['no_backup', {}, { lastBackupAt: null }],
+    ['old_backup', {}, { lastBackupAt: new Date('2025-12-25') }],
     ['single_administrator', {}, { administrators: 1 }],
     ['no_mail', { PLATFORM_MLOPS_SMTP_URL: '' }, {}],
   ])('finds %s', (key, env, surroundings) => {
@@ -109,65 +140,44 @@ describe('configuration hygiene', () => {
 })
 
 describe('housekeeping', () => {
-  const run = async (values: object, log: string | null, tenantId: string | null) => {
+  const system = <T>(work: (tx: Tx) => Promise<T>) => transaction(platform.services.db, 'system', work)
+  const run = async (values: object) => {
     const id = newId()
-    await transaction(platform.services.db, 'system', async (tx) => {
-      await tx
+    await system((tx) =>
+      tx
         .insertInto('runs')
-        .values({ id, tenantId, kind: 'test.made', input: '{}', ...values })
-        .execute()
-      if (log)
-        await tx
-          .insertInto('runLogs')
-          .values({ runId: id, tenantId, byteOffset: 0, byteLength: log.length, text: log })
-          .execute()
-    })
+        .values({ id, kind: 'test.made', input: '{}', ...values })
+        .execute(),
+    )
     return id
   }
-  const left = (table: 'runs' | 'runLogs', ids: string[]) =>
-    transaction(platform.services.db, 'system', async (tx) => {
-      const column = table === 'runs' ? 'id' : 'runId'
-      const rows = await tx
-        .selectFrom(table)
-        .select(column as 'id')
-        .where(column as 'id', 'in', ids)
-        .execute()
-      return rows.map((row) => (row as Record<string, string>)[column]!)
+  const left = (ids: string[]) =>
+    system(async (tx) => {
+      const rows = await tx.selectFrom('runs').select('id').where('id', 'in', ids).execute()
+      return rows.map((row) => row.id)
     })
 
-  test('erases logs as each tenant keeps them, and runs of schedules; what is live, young or kept for ever stays', async () => {
-    const made = async (code: string, logs: number) =>
-      (await platform.admin.post('/api/v1/settings/tenants', { code, name: code, retention: { logs } })).body
-        .id as string
-    const [week, ever] = [await made('week', 7), await made('ever', 0)]
+  test('forgets runs of schedules and logins that expired; what is live or young stays', async () => {
     const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000)
-    const ended = (days: number) => ({ state: 'succeeded', endedAt: daysAgo(days) })
-    const old = await run(ended(8), 'old', week)
-    const young = await run(ended(6), 'young', week)
-    const kept = await run(ended(1000), 'kept', ever)
-    const live = await run({ state: 'running', owner: 1_000_000, startedAt: daysAgo(50) }, 'live', ever)
-    const scheduled = (values: object) => run({ ...values, subject: `schedule:${newId()}` }, null, null)
-    const gone = await scheduled(ended(2))
-    const recent = await scheduled(ended(0.5))
+    const scheduled = (values: object) => run({ ...values, subject: `schedule:${newId()}` })
+    const gone = await scheduled({ state: 'succeeded', endedAt: daysAgo(2) })
+    const recent = await scheduled({ state: 'succeeded', endedAt: daysAgo(0.5) })
     const failed = await scheduled({ state: 'failed', endedAt: daysAgo(2) })
+    const other = await run({ state: 'succeeded', endedAt: daysAgo(1000) })
     const { userId } = platform.admin
     const expired = { id: newId(), userId, expiresAt: daysAgo(1) }
     const lasting = { id: newId(), userId, expiresAt: daysAgo(-1) }
-    await transaction(platform.services.db, 'system', (tx) =>
-      tx.insertInto('sessions').values([expired, lasting]).execute(),
-    )
-    await transaction(platform.services.db, 'system', (tx) =>
+    await system((tx) => tx.insertInto('sessions').values([expired, lasting]).execute())
+    await system((tx) =>
       tx
         .updateTable('schedules')
         .set({ nextAt: new Date(0) })
         .where('name', '=', 'system.housekeeping')
         .execute(),
     )
-    await eventually(async () => (await left('runs', [gone])).length === 0)
-    expect(await left('runLogs', [old, young, kept, live])).toEqual(expect.arrayContaining([young, kept, live]))
-    expect(await left('runLogs', [old])).toEqual([])
-    expect(await left('runs', [old, recent, failed])).toHaveLength(3)
-    const sessions = await transaction(platform.services.db, 'system', (tx) =>
+    await eventually(async () => (await left([gone])).length === 0)
+    expect((await left([recent, failed, other])).toSorted()).toEqual([recent, failed, other].toSorted())
+    const sessions = await system((tx) =>
       tx.selectFrom('sessions').select('id').where('id', 'in', [expired.id, lasting.id]).execute(),
     )
     expect(sessions).toEqual([{ id: lasting.id }])

@@ -13,13 +13,22 @@ export interface Surroundings {
   /** Mode bits of the data folder. */
   dataFolderMode: number
   administrators: number
+  /** Since when a backup holds everything; null when none was ever noted. */
+  lastBackupAt: Date | null
+  now: Date
 }
+
+const backupAgeMaxMs = 7 * 86_400_000
 
 type Rule = Finding & { applies(config: Config, surroundings: Surroundings): boolean }
 
 const guessable =
   /^(password|admin|administrator|changeme|change-me|secret|letmein|welcome|qwerty|default)\W?\d*$|^(.)\2+$|^12345/i
 const isLoopback = (host: string): boolean => /^(127\.|localhost$|\[?::1\]?$)/.test(host)
+
+const backupRemedy =
+  'Run `npm run backup -- FOLDER` regularly and keep the files elsewhere; with a database server of your own, ' +
+  'back that up and say so with `npm run backup -- --taken`.'
 
 /** Each rule looks at one thing; severity orders the findings. @source contract SY-01 */
 const rules: Rule[] = [
@@ -52,6 +61,21 @@ const rules: Rule[] = [
     message: 'This process has one role only, so there are others; the embedded database serves but one machine.',
     remedy: 'Set PLATFORM_MLOPS_DATABASE_URL to a PostgreSQL server that all of them reach.',
     applies: ({ databaseUrl, roles }) => databaseUrl === null && roles.size < 2,
+  },
+  {
+    key: 'no_backup',
+    severity: 'critical',
+    message: 'No backup of this installation was ever taken; when the disk is lost, everything is.',
+    remedy: backupRemedy,
+    applies: (_config, { lastBackupAt }) => lastBackupAt === null,
+  },
+  {
+    key: 'old_backup',
+    severity: 'warning',
+    message: 'The last backup is more than a week old.',
+    remedy: backupRemedy,
+    applies: (_config, { lastBackupAt, now }) =>
+      lastBackupAt !== null && now.getTime() - lastBackupAt.getTime() > backupAgeMaxMs,
   },
   {
     key: 'insecure_cookie',

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 
 /** Tables whose rows outlive their tenant: the record of its deletion, and the audit, which has its own eraser. */
-const outliving = ['tenant_deletions', 'audit_events']
+const outliving = ['tenant_deletions', 'audit_events', 'audit_counts']
 
 /**
  * Every table that holds rows of tenants, those that refer to others before these, read from the catalogue so that a

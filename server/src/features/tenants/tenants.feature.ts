@@ -2,6 +2,7 @@ import { defineFeature, type Feature } from '../../platform/feature.ts'
 import type { RunKind } from '../../platform/runs/define-run.ts'
 import { type DeletionInput, deletionKind } from './deletion.runs.ts'
 import { deletionRoutes } from './deletions.routes.ts'
+import { retentionKind, retentionSchedule } from './retention.runs.ts'
 import { tenantRoutes } from './tenants.routes.ts'
 import { fillUnprepared } from './tenants.service.ts'
 
@@ -17,8 +18,9 @@ export function tenantsFeature(features: () => Feature[]): Feature {
     operations: [...tenantRoutes(features), ...deletionRoutes(features, deletion)],
     // Late, because the steps come from the features that stand after this one.
     get runs() {
-      return [deletion()]
+      return [deletion(), retentionKind(features())]
     },
+    schedules: [retentionSchedule],
     start: (services) => fillUnprepared(services, features()),
     notificationGroups: [{ name: 'admin', title: 'Administration' }],
   })

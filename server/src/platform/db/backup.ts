@@ -4,6 +4,7 @@ import pg from 'pg'
 import { extract } from 'tar-stream'
 import { type BackupArchive, createBackupArchive } from './backup-archive.ts'
 import { holdBlobs } from './backup-lock.ts'
+import { recordBackup } from './backup-record.ts'
 import { streamBaseBackup } from './base-backup.ts'
 import { type DatabaseUrls, databaseFolderName, embeddedName, embeddedUrls } from './database.ts'
 import { findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
@@ -44,13 +45,18 @@ export async function backup(options: BackupOptions): Promise<BackupResult> {
   const archive = createBackupArchive(path)
   try {
     const { ownerUrl } = database.urls
-    const createdAt = new Date().toISOString()
+    const takenAt = new Date()
     const postgresVersion = await holdingBlobs(ownerUrl, async () => {
       await copyDatabase(ownerUrl, archive)
       await copyFiles(dataFolder, archive, options)
     })
-    const files = await archive.finish({ format: 1, createdAt, postgresVersion })
-    return { path, fileCount: files.length, sizeBytes: (await lstat(path)).size }
+    const files = await archive.finish({ format: 1, createdAt: takenAt.toISOString(), postgresVersion })
+    const sizeBytes = (await lstat(path)).size
+    // The archive is whole; that nobody wrote it down does not undo it.
+    await recordBackup(ownerUrl, { takenAt, kind: 'archive', sizeBytes }).catch((error: Error) =>
+      options.report(`the backup is whole but not recorded: ${error.message}`),
+    )
+    return { path, fileCount: files.length, sizeBytes }
   } catch (error) {
     await archive.discard()
     throw error
