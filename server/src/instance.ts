@@ -3,11 +3,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { localCompute } from './adapters/compute/local/local.driver.ts'
+import { externalSources } from './adapters/external-sources/drivers.ts'
 import { layersImageBuilder } from './adapters/image-builder/layers/layers.driver.ts'
 import { createFeatures, operationsOf } from './app.ts'
 import { sessionAuthenticator } from './features/identity/authenticator.ts'
 import { type FirstStart, prepareFirstStart } from './features/identity/first-start.ts'
-import { installationKey, tokenSigner } from './features/identity/tokens.ts'
+import { tokenSigner } from './features/identity/tokens.ts'
 import { fileBlobStore } from './platform/blobs/file-blob-store.ts'
 import { systemClock } from './platform/clock.ts'
 import type { Config } from './platform/config.ts'
@@ -18,6 +19,7 @@ import { buildServer } from './platform/http/server.ts'
 import { createLog, type Log } from './platform/log.ts'
 import { createMetrics } from './platform/metrics.ts'
 import { startWorker, type Worker } from './platform/runs/worker.ts'
+import { installationKey, openSecretBox } from './platform/secrets.ts'
 
 const lastRequestsMs = 10_000
 
@@ -114,10 +116,11 @@ async function openServices(
     publicUrl: config.publicUrl ?? `http://${config.host}:${config.port}`,
     db,
     blobs,
+    secrets: await openSecretBox(config),
     events,
     clock: systemClock,
     log,
-    adapters: { compute, imageBuilder },
+    adapters: { compute, imageBuilder, externalSources: externalSources(config) },
   }
 }
 

@@ -44,6 +44,15 @@ function integer(name: string, fallback: number, range: [min: number, max: numbe
   return { name, description, fallback, shown: String(fallback), parse } satisfies Setting<number>
 }
 
+function list(name: string, separator: string, description: string, options: { pattern: RegExp; expected: string }) {
+  const parse = (value: string): string[] => {
+    const items = value.split(separator).map((item) => item.trim())
+    for (const item of items) if (!options.pattern.test(item)) fault(options.expected)
+    return items
+  }
+  return { name, description, fallback: [] as string[], shown: '', parse } satisfies Setting<string[]>
+}
+
 function flag(name: string, fallback: boolean, description: string): Setting<boolean> {
   const parse = (value: string): boolean =>
     /^(1|true|yes|on)$/i.test(value) || (/^(0|false|no|off)$/i.test(value) ? false : fault('must be true or false'))
@@ -141,6 +150,37 @@ export const settings = {
     1_099_511_627_776,
     [1, Number.MAX_SAFE_INTEGER],
     'Largest total of the files of one dataset in bytes (default 1 TiB).',
+  ),
+  secretKey: text(
+    'SECRET_KEY',
+    null,
+    'Key that secrets of tenants are sealed with in the database; 64 hexadecimal digits. Keep it with the backups.',
+    {
+      pattern: /^[0-9a-f]{64}$/i,
+      expected: 'must be 64 hexadecimal digits, such as `openssl rand -hex 32` makes',
+      secret: true,
+      shown: 'made once, in DATA_DIR/secrets/secrets.key',
+    },
+  ),
+  sourceFolders: list(
+    'SOURCE_FOLDERS',
+    ':',
+    'Folders of this machine that tenants may sync datasets from, absolute, separated by colons; none when empty. ' +
+      'Every tenant may read what is below them.',
+    { pattern: /^\/[^\0]*$/, expected: 'must be absolute folders separated by colons' },
+  ),
+  sourceAllowedHosts: list(
+    'SOURCE_ALLOWED_HOSTS',
+    ',',
+    'Hosts that external sources may be on although they are loopback, link-local or this machine; ' +
+      'names or addresses as the sources name them, separated by commas.',
+    { pattern: /^[a-z0-9.:_-]+$/i, expected: 'must be host names or addresses separated by commas' },
+  ),
+  sourceSilenceSeconds: integer(
+    'SOURCE_SILENCE_SECONDS',
+    60,
+    [1, 3600],
+    'Seconds without a byte after which a read from an external source is given up and tried again.',
   ),
   trainerPython: text('TRAINER_PYTHON', null, 'Python interpreter with PyTorch for training.', {
     shown: 'found or installed',

@@ -6,6 +6,7 @@ import type { Scope } from './db/transaction.ts'
 import type { EventHub } from './events/events.ts'
 import type { Permission } from './http/permissions.ts'
 import type { Log } from './log.ts'
+import type { SecretBox } from './secrets.ts'
 
 /** The ports of the outside world; each adapter folder adds its own member. */
 // biome-ignore lint/suspicious/noEmptyInterface: members come by declaration merging, so the platform knows no adapter
@@ -18,6 +19,7 @@ export interface Services {
   publicUrl: string
   db: Database
   blobs: BlobStore
+  secrets: SecretBox
   events: EventHub
   clock: Clock
   log: Log

@@ -1,6 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto'
-import { chmod, link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createHmac } from 'node:crypto'
 import { EncryptJWT, jwtDecrypt, jwtVerify, SignJWT } from 'jose'
 
 const audience = 'platform-mlops:auth'
@@ -55,23 +53,4 @@ export function tokenSigner(key: Uint8Array): TokenSigner {
       }
     },
   }
-}
-
-/** A secret of this installation, made at its first use; processes that share the data directory share it. */
-export async function installationKey(dataDir: string, name: string): Promise<Buffer> {
-  const folder = join(dataDir, 'secrets')
-  const path = join(folder, name)
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  await chmod(folder, 0o700)
-  const draft = `${path}.${process.pid}`
-  await writeFile(draft, randomBytes(32), { mode: 0o600, flush: true })
-  // A link appears whole or not at all, and the first one wins.
-  await link(draft, path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw error
-  })
-  await unlink(draft)
-  const key = await readFile(path)
-  if (key.length !== 32)
-    throw new Error(`${path} is damaged: it must hold 32 bytes. Restore it, or remove it to end every login.`)
-  return key
 }
