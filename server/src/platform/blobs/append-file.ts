@@ -10,13 +10,16 @@ export interface AppendOptions {
   /** The announced length; fewer bytes throw `bad_request` with `detail.expected`, more `payload_too_large`. */
   expectedBytes?: number
   signal?: AbortSignal
+  /** The parts are nobody else's, so their memory is given back as they are written. */
+  owned?: boolean
   /** Records the new offset; when it throws, the body is dropped again. Nobody else may append until it has ended. */
   commit?: (offset: number) => Promise<void>
 }
 
 /**
  * Files that grow by whole bodies in order: a body that breaks leaves the file as it was. The committed offset is the
- * caller's to record; what lies beyond it after a crash is cut off by the next append.
+ * caller's to record; what lies beyond it after a crash is cut off by the next append. A body is durable before
+ * `commit` is called, the name of the file is not before it is adopted by the blob store.
  * @source contract B6.2, B6.4, B9.9
  */
 export interface AppendFiles {
@@ -74,14 +77,14 @@ async function appendBody(
   offset: number,
   content: AsyncIterable<Uint8Array>,
   hash: Hash | null,
-  { maxBytes, expectedBytes, signal, commit }: AppendOptions,
+  { maxBytes, expectedBytes, signal, owned, commit }: AppendOptions,
 ): Promise<number> {
   const file = await openAt(path, offset)
   try {
     const limit = Math.min(maxBytes ?? Number.POSITIVE_INFINITY, expectedBytes ?? Number.POSITIVE_INFINITY)
     const batches = inBatches(content, { maxBytes: limit, signal })
     const size = await namingFullStorage(() =>
-      writeBatches(file, batches, { position: offset, hash: hash ?? undefined }),
+      writeBatches(file, batches, { position: offset, hash: hash ?? undefined, owned: owned ?? false }),
     )
     if (expectedBytes !== undefined && size < expectedBytes) {
       throw badRequest('The body is shorter than announced.', { detail: { expected: expectedBytes, received: size } })

@@ -99,9 +99,41 @@ export function blobStoreSuite(name: string, create: () => Promise<BlobStore>): 
       }
     })
 
+    test('a reader gives any part, less at the end, and ends well after a deletion', async () => {
+      const bytes = randomBytes(1_100_000)
+      const { digest } = await store.put(inParts(bytes))
+      const reader = await store.reader(digest)
+      await store.delete(digest)
+      expect(reader.size).toBe(bytes.length)
+      const into = Buffer.alloc(1000)
+      expect(await reader.read(into, 500)).toBe(1000)
+      expect(into.equals(bytes.subarray(500, 1500))).toBe(true)
+      expect(await reader.read(into, bytes.length - 10)).toBe(10)
+      expect(into.subarray(0, 10).equals(bytes.subarray(-10))).toBe(true)
+      expect(await reader.read(into, bytes.length)).toBe(0)
+      await reader.close()
+    })
+
+    test('what is given away is kept whole, and its memory is given back', async () => {
+      const bytes = randomBytes(3_000_000)
+      const parts = Array.from({ length: 30 }, (_, n) => new Uint8Array(bytes.subarray(n * 100_000, (n + 1) * 100_000)))
+      const pooled = Buffer.from('a part of a larger buffer stays')
+      const { digest } = await store.put(
+        (async function* () {
+          yield* parts
+          yield pooled
+        })(),
+        { owned: true },
+      )
+      expect(digest).toBe(digestOf(Buffer.concat([bytes, pooled])))
+      expect(parts[0]!.length).toBe(0)
+      expect(pooled.toString()).toBe('a part of a larger buffer stays')
+    })
+
     test('not_found for a digest that is not there; stat says null and delete does not mind', async () => {
       const digest = digestOf(randomBytes(8))
       await expect(store.open(digest)).rejects.toEqual(code('not_found'))
+      await expect(store.reader(digest)).rejects.toEqual(code('not_found'))
       await expect(store.materialise(digest, join(folder, 'none'))).rejects.toEqual(code('not_found'))
       expect(await store.stat(digest)).toBeNull()
       await store.delete(digest)

@@ -19,14 +19,29 @@ export interface PutOptions {
   expected?: string
   /** Largest length in bytes; one byte more throws `payload_too_large` and keeps nothing. */
   maxBytes?: number
+  /** The parts are nobody else's, so their memory is given back as they are written: a fifth less work for a long body. */
+  owned?: boolean
   signal?: AbortSignal
+}
+
+/**
+ * A blob held open: it can be read to its end even when it is deleted meanwhile. Who opened it closes it.
+ * For streams use `BlobStore.open`; this is for those that bring their own buffers, such as `sendBlob`.
+ */
+export interface BlobReader {
+  /** Length in bytes of the whole blob. */
+  readonly size: number
+  /** Fills `into` with what lies at `position` and after; returns how many bytes that were, fewer only at the end. */
+  read(into: Uint8Array, position: number): Promise<number>
+  close(): Promise<void>
 }
 
 /**
  * Immutable content addressed by its SHA-256. The same bytes are kept once, whoever puts them; who may read them
  * is the business of the rows that refer to them, never of the store.
  *
- * A blob becomes visible at once and whole, after its bytes are durable: a crash leaves no half blob.
+ * A blob becomes visible at once and whole, after its bytes are durable: a crash leaves no half blob. When `put` or
+ * `adopt` has returned, bytes and name survive a power cut, and a sweep takes the content for used at that moment.
  * @source house.md §1 (platform/blobs), OCI Image Specification 1.1 "Digests"
  */
 export interface BlobStore {
@@ -36,6 +51,8 @@ export interface BlobStore {
   adopt(path: string, options?: { digest?: string; expected?: string }): Promise<BlobInfo>
   /** Streams content out. Throws `not_found` for an unknown digest. */
   open(digest: string, range?: ByteRange): Promise<Readable>
+  /** Holds a blob open. Throws `not_found` for an unknown digest. */
+  reader(digest: string): Promise<BlobReader>
   /** Length, or null for an unknown digest. */
   stat(digest: string): Promise<BlobInfo | null>
   /** Makes the content appear as a read-only file at `path` (hard link where possible, copy otherwise). */

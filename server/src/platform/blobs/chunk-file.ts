@@ -18,6 +18,8 @@ export interface ChunkInfo {
 export interface WriteChunkOptions {
   /** Whether the caller's records already hold this chunk: then it must survive a resend that fails. */
   alreadyReceived: boolean
+  /** The parts are nobody else's, so their memory is given back as they are written. */
+  owned?: boolean
   signal?: AbortSignal
   /** Runs before another write of the same chunk may begin: the place to record the chunk as received. */
   commit?: (chunk: ChunkInfo) => Promise<void>
@@ -108,12 +110,12 @@ async function fillIn(
   flags: 'r+' | 'wx',
   { position, expected }: Place,
   content: AsyncIterable<Uint8Array>,
-  { signal }: { signal?: AbortSignal },
+  { signal, owned = false }: Pick<WriteChunkOptions, 'signal' | 'owned'>,
 ): Promise<ChunkInfo> {
   const hash = createHash('sha256')
   const size = await namingFullStorage(() =>
     withFile(path, flags, (file) =>
-      writeBatches(file, inBatches(content, { maxBytes: expected, signal }), { position, hash }),
+      writeBatches(file, inBatches(content, { maxBytes: expected, signal }), { position, hash, owned }),
     ),
   )
   if (size < expected) {
@@ -128,7 +130,7 @@ async function replaceChunk(
   resent: string,
   { index, position, expected }: Place & { index: number },
   content: AsyncIterable<Uint8Array>,
-  options: { signal?: AbortSignal },
+  options: Pick<WriteChunkOptions, 'signal' | 'owned'>,
 ): Promise<ChunkInfo> {
   await mkdir(resent, { recursive: true, mode: 0o700 })
   const incoming = join(resent, `${randomUUID()}.incoming`)

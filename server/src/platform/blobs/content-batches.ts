@@ -57,6 +57,13 @@ export function nextUnlessAborted<T>(source: AsyncIterator<T>, signal?: AbortSig
   })
 }
 
+export interface WriteOptions {
+  position?: number
+  hash?: Hash
+  /** The parts are nobody else's: their memory is given back as soon as they are written, and they are empty then. */
+  owned?: boolean
+}
+
 /**
  * Writes batches from `position` on, hashing one and receiving the next while one is written; returns the length once
  * the bytes are durable. The disk is kept busy by syncing along the way: a third faster than one sync at the end.
@@ -64,15 +71,18 @@ export function nextUnlessAborted<T>(source: AsyncIterator<T>, signal?: AbortSig
 export async function writeBatches(
   file: FileHandle,
   batches: AsyncIterable<Uint8Array[]>,
-  { position = 0, hash }: { position?: number; hash?: Hash } = {},
+  { position = 0, hash, owned = false }: WriteOptions = {},
 ): Promise<number> {
   let end = position
   let synced = position
   let writing: Promise<void> = Promise.resolve()
+  let written: Uint8Array[] = []
   let syncing: Promise<void> = Promise.resolve()
   try {
     for await (const batch of batches) {
       await writing
+      if (owned) releaseMemory(written)
+      written = batch
       writing = writeFully(file, batch, end)
       // A failure is seen at the next await; until then it must not count as unhandled.
       writing.catch(() => {})
@@ -94,6 +104,14 @@ export async function writeBatches(
     await Promise.allSettled([writing, syncing])
   }
   return end - position
+}
+
+/** Left to the collector, 1 GiB of them costs it as much time as hashing does. */
+function releaseMemory(parts: Uint8Array[]): void {
+  for (const { buffer, byteLength } of parts) {
+    // A part of a larger buffer, such as Node.js's own pool, is not alone in it.
+    if (buffer instanceof ArrayBuffer && byteLength === buffer.byteLength) buffer.transfer(0)
+  }
 }
 
 async function writeFully(file: FileHandle, batch: Uint8Array[], position: number): Promise<void> {

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, open, readdir, rm, stat } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -83,5 +83,28 @@ test('insufficient_storage leaves nothing behind on a small file system', async 
     expect((await store.put(Readable.from([randomBytes(2 << 20)]))).size).toBe(2 << 20)
   } finally {
     spawnSync('umount', [path])
+  }
+})
+
+const pathOf = (store: string, digest: string) => join(store, 'sha256', digest.slice(7, 9), digest.slice(7))
+
+test.each([10, 2_000_000])('content of %i bytes that is put again counts as used again', async (bytes) => {
+  const path = join(folder, 'used')
+  const store = await fileBlobStore({ folder: path })
+  const content = randomBytes(bytes)
+  const { digest } = await store.put(Readable.from([content.subarray(0, 5), content.subarray(5)]))
+  const old = new Date('2020-01-01')
+  const usedAt = async () => (await stat(pathOf(path, digest))).mtimeMs
+  for (const useAgain of [
+    () => store.put(Readable.from([content])),
+    async () => {
+      await writeFile(join(path, 'again'), content)
+      await utimes(join(path, 'again'), old, old)
+      return store.adopt(join(path, 'again'))
+    },
+  ]) {
+    await utimes(pathOf(path, digest), old, old)
+    await useAgain()
+    expect(await usedAt()).toBeGreaterThan(Date.now() - 60_000)
   }
 })

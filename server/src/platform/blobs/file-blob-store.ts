@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { chmod, type FileHandle, link, lstat, mkdir, open, rm, stat } from 'node:fs/promises'
+import { chmod, type FileHandle, link, lstat, mkdir, open, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { notFound, rangeNotSatisfiable } from '../errors.ts'
-import type { BlobInfo, BlobStore, ByteRange, PutOptions } from './blob-store.ts'
+import type { BlobInfo, BlobReader, BlobStore, ByteRange, PutOptions } from './blob-store.ts'
 import { inBatches, namingFullStorage, writeBatches } from './content-batches.ts'
 import { digestOf, digestOfFile, hexOfDigest, requireDigest } from './digest.ts'
 import { copyWhole, moveDurably } from './durable-files.ts'
@@ -33,6 +33,7 @@ export async function fileBlobStore({ folder, log }: FileBlobStoreOptions): Prom
     put: (content, options) => putContent(content, options ?? {}, temporary, pathOf),
     adopt: (path, options) => adoptFile(path, options ?? {}, temporary, pathOf),
     open: (digest, range) => openBlob(digest, pathOf(digest), range),
+    reader: (digest) => openReader(digest, pathOf(digest)),
     stat: (digest) => statBlob(digest, pathOf(digest)),
     materialise: (digest, path) => materialiseBlob(digest, pathOf(digest), path),
     delete: (digest) => rm(pathOf(digest), { force: true }),
@@ -45,7 +46,7 @@ type PathOf = (digest: string) => string
 
 async function putContent(
   content: AsyncIterable<Uint8Array>,
-  { expected, maxBytes, signal }: PutOptions,
+  { expected, maxBytes, owned, signal }: PutOptions,
   temporary: TemporaryFiles,
   pathOf: PathOf,
 ): Promise<BlobInfo> {
@@ -56,7 +57,7 @@ async function putContent(
   const hash = createHash('sha256')
   const path = temporary.path()
   return keepOrRemove(path, async (file) => {
-    const size = await writeBatches(file, resumed(start, batches), { hash })
+    const size = await writeBatches(file, resumed(start, batches), { hash, owned: owned ?? false })
     signal?.throwIfAborted()
     return publish(path, { digest: digestOf(hash), size }, expected, pathOf)
   })
@@ -72,7 +73,7 @@ async function putSmall(
   const bytes = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
   const info = { digest: digestOf(createHash('sha256').update(bytes)), size: bytes.length }
   requireDigest(info.digest, expected)
-  if (await statBlob(info.digest, pathOf(info.digest))) return info
+  if (await markUsed(pathOf(info.digest))) return info
   const path = temporary.path()
   return keepOrRemove(path, async (file) => {
     await file.writeFile(bytes)
@@ -123,11 +124,12 @@ async function adoptFile(
   } finally {
     await file.close()
   }
-  if (await statBlob(info.digest, pathOf(info.digest))) {
+  if (await markUsed(pathOf(info.digest))) {
     await rm(path)
     return info
   }
   await chmod(path, blobMode)
+  await markUsed(path)
   await moveDurably(path, pathOf(info.digest)).catch(async (error) => {
     if (error.code !== 'EXDEV') throw error
     await putContent(
@@ -143,10 +145,49 @@ async function adoptFile(
 
 async function openBlob(digest: string, path: string, range?: ByteRange) {
   if (range && !(range.start >= 0 && range.start <= range.end)) throw rangeNotSatisfiable()
-  const file = await open(path, 'r').catch((error) => {
+  const file = await openFile(digest, path)
+  return file.createReadStream({ ...range, highWaterMark: readSizeBytes })
+}
+
+async function openReader(digest: string, path: string): Promise<BlobReader> {
+  const file = await openFile(digest, path)
+  try {
+    const { size } = await file.stat()
+    return {
+      size,
+      async read(into, position) {
+        let filled = 0
+        while (filled < into.length) {
+          const { bytesRead } = await file.read(into, filled, into.length - filled, position + filled)
+          if (bytesRead === 0) break
+          filled += bytesRead
+        }
+        return filled
+      },
+      close: () => file.close(),
+    }
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+function openFile(digest: string, path: string): Promise<FileHandle> {
+  return open(path, 'r').catch((error) => {
     throw error.code === 'ENOENT' ? unknownBlob(digest) : error
   })
-  return file.createReadStream({ ...range, highWaterMark: readSizeBytes })
+}
+
+/** Whether there is a file; if so, it counts as put just now, so that no sweep takes it. */
+async function markUsed(path: string): Promise<boolean> {
+  const now = new Date()
+  try {
+    await utimes(path, now, now)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
 }
 
 async function statBlob(digest: string, path: string): Promise<BlobInfo | null> {

@@ -17,7 +17,9 @@ export async function receiveWhole(call: OciCall, digest: string, upload?: OpenU
   const { ctx, request } = call
   if (digestAlgorithm(digest) !== 'sha256') return receiveOther(call, digest)
   const maxBytes = upload ? roomOf(call, upload) : await roomFor(call, [digest])
-  const { size } = await naming(digest, () => ctx.blobs.put(bodyStream(request), { expected: digest, maxBytes }))
+  const { size } = await naming(digest, () =>
+    ctx.blobs.put(bodyStream(request), { expected: digest, maxBytes, owned: true }),
+  )
   return { digest, contentDigest: digest, size }
 }
 
@@ -26,7 +28,7 @@ async function receiveOther(call: OciCall, digest: string): Promise<BlobLink> {
   const { ctx, request } = call
   const hash = createHash(digestAlgorithm(digest)!)
   const maxBytes = await roomFor(call, [])
-  const info = await naming(digest, () => ctx.blobs.put(hashed(bodyStream(request), hash), { maxBytes }))
+  const info = await naming(digest, () => ctx.blobs.put(hashed(bodyStream(request), hash), { maxBytes, owned: true }))
   requireSame(digest, `${digestAlgorithm(digest)}:${hash.digest('hex')}`)
   await call.look((tx) => noteContents(tx, [info.digest]))
   // Its name was not known beforehand: a sweep may have taken it before it was noted.
@@ -52,6 +54,7 @@ export async function receiveChunk(call: OciCall, upload: OpenUpload, chunkBytes
   try {
     return await registry.uploads.append(path, upload.receivedBytes, bodyStream(request), {
       maxBytes,
+      owned: true,
       ...(chunkBytes === null ? {} : { expectedBytes: chunkBytes }),
       commit: async (end) => {
         const moved = await advanceUpload(ctx.db, ctx.tenant.id, upload.id, upload.receivedBytes, end)

@@ -5,6 +5,7 @@ import { transaction } from '../../../platform/transaction.ts'
 import { findBlobByName, touchBlobs, unlinkBlob } from '../blobs.store.ts'
 import { requireUnheld } from '../manifests.service.ts'
 import { lockRepository } from '../repositories.store.ts'
+import { BlobAnswer } from './blob-answer.ts'
 import type { OciCall } from './oci-call.ts'
 import { ociError } from './oci-errors.ts'
 import type { OciRoute } from './oci-paths.ts'
@@ -39,11 +40,12 @@ async function getBlob(call: OciCall, { method, name, digest }: BlobRoute): Prom
   }
   if (matchesEtag(request.headers['if-none-match'], etag)) return new Answer({ status: 304, headers: { etag } })
   const range = parseBlobRange(request.headers.range, blob.size)
-  headers['content-length'] = String(range ? range.end - range.start + 1 : blob.size)
+  const part = range ? { start: range.start, length: range.end - range.start + 1 } : { start: 0, length: blob.size }
+  headers['content-length'] = String(part.length)
   if (range) headers['content-range'] = contentRange(range, blob.size)
   const status = range ? 206 : 200
   if (method === 'HEAD') return new Answer({ status, headers })
-  return new Answer({ status, headers, body: await ctx.blobs.open(blob.contentDigest, range ?? undefined) })
+  return new BlobAnswer({ status, headers }, await ctx.blobs.reader(blob.contentDigest), part)
 }
 
 /** Out of this repository alone; others that have it keep it. @source contract B9.12 */

@@ -1,11 +1,11 @@
-import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { sendBlob } from '../../../platform/blobs/blob-sender.ts'
 import type { Services } from '../../../platform/context.ts'
 import { Answer } from '../../../platform/http/answer.ts'
 import { takeBodies } from '../../../platform/http/bodies.ts'
 import { sendError } from '../../../platform/http/envelope.ts'
+import { BlobAnswer } from './blob-answer.ts'
 import { answerBlob } from './blobs.protocol.ts'
-import { fileOf, sendFile } from './file-sender.ts'
 import { answerCatalog, answerReferrers, answerTags } from './lists.protocol.ts'
 import { answerManifest } from './manifests.protocol.ts'
 import { authenticate, authorize, type OciCall } from './oci-call.ts'
@@ -83,15 +83,13 @@ async function answerRoute(call: OciCall, route: OciRoute): Promise<Answer> {
   }
 }
 
-function send(reply: FastifyReply, { status, headers, body }: Answer): FastifyReply {
+function send(reply: FastifyReply, answered: Answer): FastifyReply {
+  const { status, headers, body } = answered
   void reply.code(status ?? 200).headers(headers)
-  const length = Number(headers['content-length'])
-  const file = body instanceof Readable ? fileOf(body, length) : null
-  if (!file) return reply.send(body ?? undefined)
+  if (!(answered instanceof BlobAnswer)) return reply.send(body ?? undefined)
   void reply.hijack()
   reply.raw.writeHead(reply.statusCode, reply.getHeaders() as Record<string, string>)
-  const start = Number(/^bytes (\d+)-/.exec(headers['content-range'] ?? '')?.[1] ?? 0)
-  sendFile(reply.raw, file, { start, length }).catch((error) => {
+  sendBlob(reply.raw, answered.reader, answered.part).catch((error) => {
     // The head is out: only a broken connection tells the client that this is not all.
     reply.log.info({ err: error }, 'a blob was not sent to its end')
     reply.raw.destroy()
