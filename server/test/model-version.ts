@@ -30,7 +30,7 @@ const actor: Actor = {
 }
 
 /** Registers a model that can really be served, as a training would. */
-export async function registerModel(platform: TestPlatform, fixture: ModelFixture): Promise<string> {
+export async function registerModel(platform: Pick<TestPlatform, 'services'>, fixture: ModelFixture): Promise<string> {
   const { services } = platform
   const tenant = await transaction(services.db, 'system', (tx) =>
     tx

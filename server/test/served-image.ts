@@ -18,7 +18,7 @@ const oci = 'application/vnd.oci.image'
  * checkout: what the builder would put below it (Node.js and the server, 150 MB) is left out, so that tests of what
  * happens afterwards need no minute of compression.
  */
-export async function servedImage(platform: TestPlatform, fixture: ModelFixture) {
+export async function servedImage(platform: Pick<TestPlatform, 'services'>, fixture: ModelFixture) {
   const { services } = platform
   const version = await registerModel(platform, fixture)
   const tenant = await transaction(services.db, 'system', (tx) =>

@@ -48,7 +48,7 @@ export const endpointRoutes: Operation[] = [
     audit: 'endpoint.create',
     body: CreateEndpointBody,
     responses: { 201: Endpoint },
-    errors: { 409: 'detail.reason: name_taken, image_not_ready or no_gpu_share.' },
+    errors: { 409: 'detail.reason: name_taken, image_not_ready, model_deleted or no_gpu_share.' },
     handler: async (ctx, { body }) => endpointView(await createEndpoint(ctx, body)),
   }),
   operation({
@@ -73,7 +73,7 @@ export const endpointRoutes: Operation[] = [
     body: UpdateEndpointBody,
     responses: { 200: Endpoint },
     errors: {
-      409: `detail.reason: stopped, image_not_ready. ${deleting}`,
+      409: `detail.reason: stopped, image_not_ready, model_deleted. ${deleting}`,
       412: 'It was changed since it was read (If-Match).',
     },
     handler: async (ctx, { params, body, request }) => {

@@ -34,7 +34,7 @@ export interface CreateRequest {
   validation_dataset_id?: string | null
 }
 
-/** Throws `conflict` when the name is taken, the image is not READY, or a GPU is asked for. @source contract B12.3 */
+/** Throws `conflict` when the name is taken, the image is not READY or without its model, or a GPU is asked for. @source contract B12.3 */
 export async function createEndpoint(ctx: TenantCtx, request: CreateRequest): Promise<Situation> {
   const { name, replicas, gpu, validation_dataset_id: validationDatasetId } = request
   audited(ctx, name, { image_id: request.image_id, replicas })
@@ -54,7 +54,13 @@ export async function createEndpoint(ctx: TenantCtx, request: CreateRequest): Pr
     const row = await loadEndpoint(tx, ctx, name)
     await startDeployment(tx, ctx, row, 'create', null)
     return { endpoint: row, replicas: [] }
-  })
+  }).catch(explainMissingModel)
+}
+
+/** An image outlives its model version; an endpoint keeps a version from being deleted, so there must be one. */
+function explainMissingModel(error: { code?: string; constraint?: string }): never {
+  if (error.constraint !== 'serving_endpoints_model') throw error
+  throw conflict('The model version of this image was deleted.', { detail: { reason: 'model_deleted' }, cause: error })
 }
 
 const servedOf = (image: ReadyImage, replicas: number): Served => ({
@@ -176,7 +182,7 @@ export function changeServed(
     const image = await getReadyImage(tx, ctx, imageId)
     await holdServedImage(tx, ctx, name, image)
     await redeploy(tx, ctx, endpoint, 'update', servedOf(image, count), servedBy(endpoint))
-  })
+  }).catch(explainMissingModel)
 }
 
 /** Nothing happens to a stopped one. From now on no request reaches it; what it has taken it answers. */

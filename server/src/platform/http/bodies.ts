@@ -60,12 +60,22 @@ export async function uploadedFile(request: FastifyRequest): Promise<UploadedFil
   const missing = () =>
     invalid({ loc: ['body', 'file'], msg: 'send multipart/form-data with one part named file', type: 'missing' })
   if (!request.isMultipart()) throw missing()
-  const part = await request.file()
+  const part = await request.file().catch(refuseBroken)
   if (part?.fieldname !== 'file') throw missing()
   return { filename: part.filename, contentType: part.mimetype, content: limited(part.file) }
 }
 
+/** What the reader of multipart bodies says without a status is about the bytes that came. */
+function refuseBroken(error: unknown): never {
+  if ((error as { statusCode?: number }).statusCode) throw error
+  throw invalid({ loc: ['body'], msg: 'is not complete multipart/form-data', type: 'multipart_invalid' })
+}
+
 async function* limited(file: Readable & { truncated?: boolean }): AsyncIterable<Buffer> {
-  for await (const piece of file) yield piece as Buffer
+  try {
+    for await (const piece of file) yield piece as Buffer
+  } catch (error) {
+    refuseBroken(error)
+  }
   if (file.truncated) throw payloadTooLarge('The file is larger than PLATFORM_MLOPS_MAX_UPLOAD_BYTES allows.')
 }

@@ -1,3 +1,5 @@
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { type ErrorCode, errorCatalogue, invalid, PlatformError } from '../errors.ts'
 
@@ -39,4 +41,30 @@ export function sendError(request: FastifyRequest, reply: FastifyReply, thrown: 
     .headers(error.headers)
     .type('application/json; charset=utf-8')
     .send(JSON.stringify(errorEnvelope(error, errorId)))
+}
+
+/**
+ * Answers what is no HTTP request at all (a broken request line, too long a head, too slow a client) with the envelope
+ * and ends the connection: it may not be clear where the next request on it would begin.
+ */
+export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return
+  const requestId = crypto.randomUUID()
+  const broken = new PlatformError(brokenRequests[error.code ?? ''] ?? 'bad_request')
+  const body = JSON.stringify(errorEnvelope(broken, requestId.replaceAll('-', '')))
+  const head = [
+    `HTTP/1.1 ${broken.status} ${STATUS_CODES[broken.status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${requestId}`,
+    'connection: close',
+  ]
+  if (socket.writable) socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
+  socket.destroySoon()
+}
+
+const brokenRequests: Record<string, ErrorCode> = {
+  HPE_HEADER_OVERFLOW: 'request_header_fields_too_large',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'payload_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }

@@ -8,20 +8,20 @@ import Fastify, {
 } from 'fastify'
 import { writeAudit } from '../audit.ts'
 import type { Services } from '../context.ts'
-import { PlatformError } from '../errors.ts'
+import { PlatformError, serviceUnavailable } from '../errors.ts'
 import type { HttpMetrics } from '../metrics.ts'
 import { transaction } from '../transaction.ts'
 import { Answer } from './answer.ts'
 import { takeBodies } from './bodies.ts'
 import { matchesEtag } from './content.ts'
 import type { Authenticator } from './credentials.ts'
-import { publicError, sendError } from './envelope.ts'
+import { publicError, refuseBrokenRequest, sendError } from './envelope.ts'
 import { jsonEtag } from './etag.ts'
 import { EventStream, sendEventStream } from './event-stream.ts'
 import { passGate } from './gate.ts'
 import { type BodyKind, isRawContent, type Operation } from './operation.ts'
 import { greedyParameter, pathPattern, routerPath, slashEncoder } from './paths.ts'
-import { dropEmpty, normaliseBooleans, validator } from './validation.ts'
+import { dropEmpty, normaliseBooleans, unknownKeysDropper, validator } from './validation.ts'
 
 export interface HttpOptions {
   services: Services
@@ -32,6 +32,8 @@ export interface HttpOptions {
   strict?: boolean
 }
 
+/** A connection on which nothing moves for so long is dead; the quietest answer, an event stream, pings far more often. */
+const silentConnectionMs = 600_000
 const requestIdHeader = /^[\w.-]{1,64}$/
 
 /** The web server with every operation; it does not listen yet. @source house.md §4, contract B1 */
@@ -51,6 +53,13 @@ export async function buildServer(options: HttpOptions): Promise<FastifyInstance
     },
     bodyLimit: 1 << 20,
     forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    connectionTimeout: silentConnectionMs,
+    frameworkErrors: (error, request, reply) => {
+      void reply.header('x-request-id', request.id)
+      sendError(request, reply, error)
+    },
+    clientErrorHandler: refuseBrokenRequest,
     routerOptions: { maxParamLength: 512, ignoreTrailingSlash: false },
   })
   app.setValidatorCompiler(() => () => true)
@@ -59,6 +68,8 @@ export async function buildServer(options: HttpOptions): Promise<FastifyInstance
   app.decorateRequest('deniedCtx', null)
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id)
+    if (closing.signal.aborted)
+      throw serviceUnavailable('This server is shutting down.', { headers: { 'retry-after': '5' } })
   })
   app.addHook('onResponse', async (request, reply) => observe(options.metrics, request, reply))
   app.addHook('preClose', async () => closing.abort())
@@ -89,6 +100,7 @@ function addRoute(scope: FastifyInstance, operation: Operation, options: HttpOpt
     operation.body && operation.bodyKind !== 'stream' && operation.bodyKind !== 'multipart'
       ? validator('body', operation.body)
       : null
+  const dropUnknown = checkBody && unknownKeysDropper(operation.body!)
   const checkAnswer = answerCheck(operation, options)
 
   scope.route({
@@ -110,6 +122,7 @@ function addRoute(scope: FastifyInstance, operation: Operation, options: HttpOpt
       checkQuery?.(query)
       request.query = query
       checkBody?.(request.body)
+      dropUnknown?.(request.body)
     },
     handler: async (request, reply) => {
       const ctx = request.ctx!
@@ -203,7 +216,15 @@ function closed<T>(schema: T): T {
 
 /** Statuses that follow from access and input need no declaration. @source contract A */
 export function declaresError(operation: Operation, status: number): boolean {
-  return status in operation.errors || status in impliedErrors(operation) || status >= 500
+  // A Content-Type that can't be read is refused even where no body is expected.
+  return status in operation.errors || status in impliedErrors(operation) || status >= 500 || status === 415
+}
+
+const takenTypes: Record<BodyKind, string> = {
+  json: 'application/json',
+  form: 'a form',
+  multipart: 'multipart/form-data',
+  stream: 'of a media type that can be read',
 }
 
 export function impliedErrors(operation: Operation): Record<number, string> {
@@ -225,10 +246,8 @@ export function impliedErrors(operation: Operation): Record<number, string> {
   if (operation.body || operation.bodyKind !== 'none' || operation.query || operation.path.includes('{')) {
     errors[422] = 'The request does not fit the description; detail names the fields.'
   }
-  if (operation.body && operation.bodyKind === 'json') {
-    errors[413] = 'The body is larger than 1 MiB.'
-    errors[415] = 'The body is not application/json.'
-  }
+  if (operation.body && operation.bodyKind === 'json') errors[413] = 'The body is larger than 1 MiB.'
+  if (operation.bodyKind !== 'none') errors[415] = `The body is not ${takenTypes[operation.bodyKind]}.`
   if (operation.etag) errors[304] = 'Not changed.'
   return errors
 }
@@ -249,7 +268,8 @@ function notFoundHandler(operations: Operation[]) {
   return (request: FastifyRequest, reply: FastifyReply) => {
     const path = request.url.split('?')[0]!
     const allowed = [...new Set(patterns.filter((p) => p.pattern.test(path)).map((p) => p.method))]
-    if (allowed.length === 0)
+    // A method that the address takes came here for what stands in the address: an id that nothing can have.
+    if (allowed.length === 0 || allowed.includes(request.method as never))
       return sendError(request, reply, new PlatformError('not_found', 'There is nothing at this address.'))
     const headers = { allow: [...allowed, ...(allowed.includes('GET') ? ['HEAD'] : [])].join(', ') }
     sendError(request, reply, new PlatformError('method_not_allowed', undefined, { headers }))

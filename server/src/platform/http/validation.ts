@@ -20,7 +20,7 @@ export type Part = 'path' | 'query' | 'body'
 export function validator(part: Part, schema: TSchema): (value: unknown) => void {
   const check: ValidateFunction = (part === 'body' ? fromJson : fromText).compile(schema)
   return (value) => {
-    refuseUnstorable([part], value)
+    refuseUnstorable(part, value)
     if (check(value)) return
     throw faultOf(part, check.errors ?? [])
   }
@@ -101,18 +101,67 @@ export function normaliseBooleans(query: Record<string, unknown>, schema: TSchem
   }
 }
 
-/** PostgreSQL can hold neither NUL nor half of a surrogate pair, and no text of ours needs them. */
-function refuseUnstorable(loc: (string | number)[], value: unknown): void {
-  if (typeof value === 'string') {
-    if (value.includes('\0') || !value.isWellFormed()) {
-      throw invalid({ loc, msg: 'must be well-formed text without NUL', type: 'string_unicode' })
-    }
-  } else if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) refuseUnstorable([...loc, index], item)
-  } else if (typeof value === 'object' && value !== null) {
-    for (const [key, item] of Object.entries(value)) {
-      refuseUnstorable([...loc, key], key)
-      refuseUnstorable([...loc, key], item)
+type Dropper = (value: unknown) => void
+
+/**
+ * A function that takes out of a checked body what its schema does not name, so that no key a client makes up travels
+ * on into a query or a document. Free objects, and unions of several objects, are left as they are.
+ */
+export function unknownKeysDropper(schema: TSchema): Dropper | null {
+  const { properties, patternProperties, additionalProperties, items, anyOf } = schema as Record<string, never>
+  if (anyOf) {
+    const droppers = (anyOf as TSchema[]).map(unknownKeysDropper).filter((dropper) => dropper !== null)
+    return droppers.length === 1 ? droppers[0]! : null
+  }
+  if (items) {
+    const dropItem = unknownKeysDropper(items)
+    return dropItem && ((value) => Array.isArray(value) && value.forEach(dropItem))
+  }
+  if (!properties) return null
+  const parts = new Map(Object.entries(properties).map(([key, part]) => [key, unknownKeysDropper(part as TSchema)]))
+  const free = patternProperties !== undefined || (additionalProperties ?? false) !== false
+  return (value) => {
+    if (typeof value !== 'object' || value === null) return
+    for (const [key, part] of Object.entries(value)) {
+      if (parts.has(key)) parts.get(key)?.(part)
+      else if (!free) delete (value as Record<string, unknown>)[key]
     }
   }
 }
+
+const deepest = 64
+
+/**
+ * Throws for what no text of ours needs and PostgreSQL can't hold (NUL, half of a surrogate pair), and for nesting that
+ * would exhaust the stack of whatever walks over the value next.
+ */
+function refuseUnstorable(part: Part, value: unknown): void {
+  const fault = unstorable(value, 0)
+  if (!fault) return
+  const [msg, type] = fault.deep
+    ? [`must not be nested deeper than ${deepest} levels`, 'recursion_loop']
+    : ['must be well-formed text without NUL', 'string_unicode']
+  throw invalid({ loc: [part, ...fault.path.reverse()], msg, type })
+}
+
+interface Unstorable {
+  deep: boolean
+  /** Innermost key first. */
+  path: (string | number)[]
+}
+
+function unstorable(value: unknown, depth: number): Unstorable | null {
+  if (typeof value === 'string') return isStorable(value) ? null : { deep: false, path: [] }
+  if (typeof value !== 'object' || value === null) return null
+  if (depth > deepest) return { deep: true, path: [] }
+  for (const key in value) {
+    const item = (value as Record<string, unknown>)[key]
+    const fault = isStorable(key) ? unstorable(item, depth + 1) : { deep: false, path: [] }
+    if (!fault) continue
+    if (!fault.deep) fault.path.push(Array.isArray(value) ? Number(key) : key.toWellFormed().replaceAll('\0', ''))
+    return fault
+  }
+  return null
+}
+
+const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
