@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { Agent, request } from 'node:http'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -19,10 +19,13 @@ export interface BenchPlatform {
   /** Largest resident memory of the server process so far, in bytes. */
   peakMemory(): Promise<number>
   residentMemory(): Promise<number>
+  /** Opens a request and leaves its answer to the caller to read. */
+  stream(path: string): Promise<IncomingMessage>
   stop(): Promise<void>
 }
 
-export async function startPlatform(): Promise<BenchPlatform> {
+/** `settings` are variables of the environment besides those it needs. */
+export async function startPlatform(settings: Record<string, string> = {}): Promise<BenchPlatform> {
   const dataDir = await dataFolder()
   const port = await freePort()
   const child = spawn(process.execPath, [fileURLToPath(new URL('../server/src/main.ts', import.meta.url))], {
@@ -33,6 +36,7 @@ export async function startPlatform(): Promise<BenchPlatform> {
       PLATFORM_MLOPS_DATA_DIR: dataDir,
       PLATFORM_MLOPS_ADMIN_PASSWORD: password,
       PLATFORM_MLOPS_LOG_LEVEL: 'warn',
+      ...settings,
     },
   })
   const agent = new Agent({ keepAlive: true, maxSockets: 8 })
@@ -55,6 +59,11 @@ export async function startPlatform(): Promise<BenchPlatform> {
     },
     peakMemory: () => status('VmHWM'),
     residentMemory: () => status('VmRSS'),
+    stream: (path) =>
+      new Promise((resolve, reject) => {
+        const headers = { authorization: `Bearer ${token}`, 'x-tenant': 'default' }
+        request({ agent, port, path, headers }, resolve).on('error', reject).end()
+      }),
     async stop() {
       agent.destroy()
       const ended = new Promise((resolve) => child.once('exit', resolve))
