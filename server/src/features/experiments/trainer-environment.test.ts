@@ -2,10 +2,10 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { findTrainerEnvironment } from './trainer-environment.ts'
+import { findTrainerEnvironment, recallTrainerEnvironment } from './trainer-environment.ts'
 import { withInstallationLock } from './trainer-installation.ts'
 import { probePython, runCommand } from './trainer-probe.ts'
 
@@ -60,12 +60,19 @@ describe.skipIf(!imports)('findTrainerEnvironment without configuration', () => 
       const cache = join(folder, 'trainer-environment.json')
       const found = await findTrainerEnvironment({ dataFolder: folder, report })
       expect(found.source).toBe('found')
-      expect(JSON.parse(await readFile(cache, 'utf8'))).toEqual(found)
+      const memory = JSON.parse(await readFile(cache, 'utf8'))
+      expect(Object.keys(memory.changedAt)).toContain(
+        dirname(Object.keys(memory.changedAt).find((p) => p.endsWith('/torch'))!),
+      )
 
-      await writeFile(cache, JSON.stringify({ ...found, source: 'apt' }))
-      expect(await findTrainerEnvironment({ dataFolder: folder, report })).toEqual({ ...found, source: 'apt' })
+      const marked = { ...found, source: 'apt' }
+      await writeFile(cache, JSON.stringify({ ...memory, environment: marked }))
+      expect(await findTrainerEnvironment({ dataFolder: folder, report })).toEqual(marked)
+      expect(await recallTrainerEnvironment({ dataFolder: folder, trainerPython: imports })).toBeNull()
 
-      for (const broken of ['{"python":"/nowhere/python","source":"apt"}', 'not json']) {
+      const [place] = Object.keys(memory.changedAt)
+      const older = { ...memory, environment: marked, changedAt: { ...memory.changedAt, [place!]: 1 } }
+      for (const broken of [JSON.stringify(older), JSON.stringify(marked), 'not json']) {
         await writeFile(cache, broken)
         expect(await findTrainerEnvironment({ dataFolder: folder, report })).toEqual(found)
       }
@@ -75,7 +82,9 @@ describe.skipIf(!imports)('findTrainerEnvironment without configuration', () => 
 
   test('an abort ends the search', async () => {
     const signal = AbortSignal.abort()
-    await expect(findTrainerEnvironment({ dataFolder: folder, report, signal })).rejects.toThrow(/abort/i)
+    await expect(findTrainerEnvironment({ dataFolder: join(folder, 'other'), report, signal })).rejects.toThrow(
+      /abort/i,
+    )
   })
 })
 

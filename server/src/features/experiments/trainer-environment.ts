@@ -1,5 +1,6 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { serviceUnavailable } from '../../platform/errors.ts'
 import {
   type Installation,
@@ -19,6 +20,11 @@ export interface TrainerEnvironment {
   source: 'configured' | 'found' | 'apt' | 'venv'
 }
 
+interface Found {
+  probe: TrainerPython
+  source: TrainerEnvironment['source']
+}
+
 export interface TrainerEnvironmentOptions {
   /** The interpreter the operator named; when given, no other is tried. */
   trainerPython?: string
@@ -34,26 +40,32 @@ const systemPythons = ['python3', 'python', '/usr/bin/python3', ...minorVersions
 
 /**
  * The Python that training jobs run on: the configured one, else one that imports torch, else one installed now.
- * The answer is remembered in the data folder and checked with one start of the interpreter, which takes a second.
+ * The answer is remembered in the data folder until the interpreter or its packages change: asking it takes seconds.
  * Throws service_unavailable with every reason and what to do when nothing works.
  */
 export async function findTrainerEnvironment(options: TrainerEnvironmentOptions): Promise<TrainerEnvironment> {
-  const { trainerPython, dataFolder, report, signal } = options
-  if (trainerPython) return configured(trainerPython, signal)
+  const { trainerPython, dataFolder, signal } = options
   await mkdir(dataFolder, { recursive: true })
-  const known = (await recall(dataFolder, signal)) ?? (await findInstalled(dataFolder, signal))
-  if (known) return remember(dataFolder, known)
+  const known = await recallTrainerEnvironment(options)
+  if (known) return known
+  const found = await (trainerPython ? configured(trainerPython, signal) : findOrInstall(options))
+  return remember(dataFolder, trainerPython, found)
+}
+
+async function findOrInstall(options: TrainerEnvironmentOptions): Promise<Found> {
+  const { dataFolder, report, signal } = options
+  const known = await findInstalled(dataFolder, signal)
+  if (known) return known
   report('No Python here imports torch: installing it. This happens once and takes one to several minutes.')
-  const made = await withInstallationLock(
+  return withInstallationLock(
     async () => (await findInstalled(dataFolder, signal)) ?? (await install(options)),
     options,
   )
-  return remember(dataFolder, made)
 }
 
-async function configured(python: string, signal?: AbortSignal): Promise<TrainerEnvironment> {
+async function configured(python: string, signal?: AbortSignal): Promise<Found> {
   const probe = await probePython(python, signal)
-  if (!('reason' in probe)) return environment(probe, 'configured')
+  if (!('reason' in probe)) return { probe, source: 'configured' }
   throw serviceUnavailable(
     `TRAINER_PYTHON is ${python}, which cannot train: ${probe.reason}. ` +
       'Name a Python 3.9 or newer that imports torch, torchvision, numpy and PIL, or leave it out to have one found.',
@@ -61,20 +73,16 @@ async function configured(python: string, signal?: AbortSignal): Promise<Trainer
 }
 
 /** An interpreter that can train already, at full speed unless told; the instance's own environment comes first. */
-async function findInstalled(
-  dataFolder: string,
-  signal?: AbortSignal,
-  slowToo = false,
-): Promise<TrainerEnvironment | null> {
+async function findInstalled(dataFolder: string, signal?: AbortSignal, slowToo = false): Promise<Found | null> {
   for (const candidate of [venvPython(dataFolder), ...systemPythons]) {
     const probe = await probePython(candidate, signal)
     if ('reason' in probe || (probe.slowBlas && !slowToo)) continue
-    return environment(probe, candidate === venvPython(dataFolder) ? 'venv' : 'found')
+    return { probe, source: candidate === venvPython(dataFolder) ? 'venv' : 'found' }
   }
   return null
 }
 
-async function install({ dataFolder, report, signal }: TrainerEnvironmentOptions): Promise<TrainerEnvironment> {
+async function install({ dataFolder, report, signal }: TrainerEnvironmentOptions): Promise<Found> {
   const ways: [TrainerEnvironment['source'], () => Promise<Installation>][] = [
     ['apt', () => installWithApt({ report, signal })],
     ['venv', () => installInVenv(systemPythons, dataFolder, { report, signal })],
@@ -83,13 +91,13 @@ async function install({ dataFolder, report, signal }: TrainerEnvironmentOptions
   for (const [source, work] of ways) {
     const outcome = await work()
     const probe = 'python' in outcome ? await probePython(outcome.python, signal) : outcome
-    if (!('reason' in probe)) return environment(probe, source)
+    if (!('reason' in probe)) return { probe, source }
     report(`${source}: ${probe.reason}`)
     reasons.push(`${source}: ${probe.reason}`)
   }
   const slow = await findInstalled(dataFolder, signal, true)
   if (slow) {
-    report(`Training with ${slow.python} will be slow: install libopenblas0-pthread to make it ten times faster.`)
+    report(`Training with ${slow.probe.python} will be slow: install libopenblas0-pthread to make it ten times faster.`)
     return slow
   }
   throw serviceUnavailable(
@@ -99,29 +107,53 @@ async function install({ dataFolder, report, signal }: TrainerEnvironmentOptions
   )
 }
 
-async function recall(dataFolder: string, signal?: AbortSignal): Promise<TrainerEnvironment | null> {
-  const content = await readFile(cacheFile(dataFolder), 'utf8').catch(() => '{}')
-  const { python, source } = parsed(content)
-  if (!python || !source) return null
-  const probe = await probePython(python, signal)
-  return 'reason' in probe ? null : environment(probe, source)
+/** What is written down of the last answer. */
+interface Memory {
+  environment: TrainerEnvironment
+  /** The interpreter that was configured then, or null. */
+  configured: string | null
+  /** When each place of the interpreter and its packages was last changed, in milliseconds since 1970. */
+  changedAt: Record<string, number>
 }
 
-async function remember(dataFolder: string, found: TrainerEnvironment): Promise<TrainerEnvironment> {
+/** The answer of before, or null when there is none that still holds. */
+export async function recallTrainerEnvironment({
+  trainerPython,
+  dataFolder,
+}: Pick<TrainerEnvironmentOptions, 'trainerPython' | 'dataFolder'>): Promise<TrainerEnvironment | null> {
+  const { environment, configured, changedAt } = parsed(await readFile(cacheFile(dataFolder), 'utf8').catch(() => '{}'))
+  if (!environment || !changedAt || configured !== (trainerPython ?? null)) return null
+  const now = await timesOf(Object.keys(changedAt))
+  return isDeepStrictEqual(now, changedAt) ? environment : null
+}
+
+async function remember(
+  dataFolder: string,
+  trainerPython: string | undefined,
+  { probe, source }: Found,
+): Promise<TrainerEnvironment> {
+  const { places, slowBlas: _, ...told } = probe
+  const environment = { ...told, source }
+  const memory: Memory = { environment, configured: trainerPython ?? null, changedAt: await timesOf(places) }
   const unfinished = `${cacheFile(dataFolder)}.${process.pid}.unfinished`
-  await writeFile(unfinished, `${JSON.stringify(found, null, 2)}\n`)
+  await writeFile(unfinished, `${JSON.stringify(memory, null, 2)}\n`)
   await rename(unfinished, cacheFile(dataFolder))
-  return found
+  return environment
 }
 
-function environment(probe: TrainerPython, source: TrainerEnvironment['source']): TrainerEnvironment {
-  const { python, torchVersion, torchvisionVersion, device } = probe
-  return { python, torchVersion, torchvisionVersion, device, source }
+/** A place that is gone has time 0. */
+async function timesOf(places: string[]): Promise<Record<string, number>> {
+  const timeOf = (place: string) =>
+    stat(place).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => 0,
+    )
+  return Object.fromEntries(await Promise.all(places.map(async (place) => [place, await timeOf(place)] as const)))
 }
 
-function parsed(content: string): Partial<TrainerEnvironment> {
+function parsed(content: string): Partial<Memory> {
   try {
-    return JSON.parse(content) as Partial<TrainerEnvironment>
+    return JSON.parse(content) as Partial<Memory>
   } catch {
     return {}
   }

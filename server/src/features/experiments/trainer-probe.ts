@@ -10,6 +10,8 @@ export interface TrainerPython {
   device: 'cpu' | 'cuda'
   /** Debian's torch runs on the reference BLAS, ten to twenty times slower than on OpenBLAS. */
   slowBlas: boolean
+  /** The interpreter and the folders its packages lie in: while none of them changes, neither does the answer. */
+  places: string[]
 }
 
 export interface CommandOptions {
@@ -23,7 +25,7 @@ const probeTimeoutMs = 180_000
 
 // A torch built for NumPy 1 imports beside NumPy 2 and fails only when an array is handed over, hence from_numpy.
 const probeScript = `
-import json, sys
+import json, os, sys
 assert sys.version_info >= (3, 9), "Python 3.9 or newer is needed, this is %d.%d" % sys.version_info[:2]
 import numpy, PIL, torch, torchvision
 torch.from_numpy(numpy.zeros(1)) @ torch.zeros(1).double()
@@ -31,7 +33,9 @@ try:
     slow = any("/blas/libblas.so" in line for line in open("/proc/self/maps"))
 except OSError:
     slow = False
-print(json.dumps({"python": sys.executable, "torchVersion": torch.__version__, "slowBlas": slow,
+packages = {path for module in (numpy, PIL, torch, torchvision) for path in module.__path__}
+places = {os.path.realpath(sys.executable), *packages, *map(os.path.dirname, packages)}
+print(json.dumps({"python": sys.executable, "torchVersion": torch.__version__, "slowBlas": slow, "places": sorted(places),
     "torchvisionVersion": torchvision.__version__, "device": "cuda" if torch.cuda.is_available() else "cpu"}))
 `
 

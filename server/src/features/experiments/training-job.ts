@@ -144,7 +144,7 @@ async function watch(
         throw s.signal.reason
       }
       const status = await compute.status(handle)
-      const recorder = await recording.advance()
+      const recorder = await recording.advance(status.state !== 'running')
       if (recorder && status.state !== 'running')
         return { end: status, state: recorder.state(), stopRequested: told || recorder.stopRequested() }
       if (status.state === 'running') await stopIfAsked(told || (recorder?.stopRequested() ?? false))
@@ -163,10 +163,10 @@ function recordWithPatience(ctx: TenantCtx, experimentId: string, path: string) 
   let recorder: JobRecorder | null = null
   let failures = 0
   return {
-    async advance(): Promise<JobRecorder | null> {
+    async advance(now: boolean): Promise<JobRecorder | null> {
       try {
         recorder ??= await openJobRecorder(ctx, experimentId, path)
-        while (await recorder.advance()) failures = 0
+        while (await recorder.advance(now)) failures = 0
         return recorder
       } catch (error) {
         // Whether the last write got through is not known, so the next recorder reads where it stands.
