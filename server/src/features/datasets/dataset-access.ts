@@ -1,8 +1,9 @@
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict, notFound } from '../../platform/errors.ts'
+import { findSyncOf } from './dataset-sync.store.ts'
 import { listUsage } from './dataset-training.store.ts'
-import { type DatasetRow, lockDataset, readFacts } from './datasets.store.ts'
+import { type DatasetRow, lockDataset } from './datasets.store.ts'
 
 /** Who may change what, as every use case of a dataset asks it. */
 
@@ -20,9 +21,15 @@ export async function requireWritable(tx: Tx, ctx: TenantCtx, id: string): Promi
   const dataset = await requireDataset(tx, ctx, id)
   if (dataset.frozenAt)
     throw conflict('The dataset is frozen: make a new version of it.', { detail: { reason: 'dataset_frozen' } })
-  const facts = await readFacts(tx, dataset)
-  if (facts.syncing) throw conflict('A sync is running on this dataset.', { detail: { reason: 'sync_running' } })
+  if (dataset.syncRunId) throw syncRunning()
   return dataset
+}
+
+const syncRunning = () => conflict('A sync is running on this dataset.', { detail: { reason: 'sync_running' } })
+
+/** Throws `conflict` while a sync runs; a missing dataset passes. @source contract B5.1 */
+export async function requireUnsynced(tx: Tx, ctx: TenantCtx, id: string): Promise<void> {
+  if (await findSyncOf(tx, ctx.tenant.id, id)) throw syncRunning()
 }
 
 /** @source contract B5.8 */

@@ -69,7 +69,8 @@ export async function putFile(
   return { file: row, created: rows.length > 0 }
 }
 
-const replacing = sql`
+/** What becomes of a path that is there already. */
+export const replacing = sql`
   on conflict on constraint dataset_files_path do update set
     digest = excluded.digest, size = excluded.size, media_type = excluded.media_type, kind = excluded.kind,
     origin = excluded.origin, status = excluded.status, fault_code = excluded.fault_code, fault = excluded.fault,

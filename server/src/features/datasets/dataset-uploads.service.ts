@@ -5,7 +5,7 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import { badRequest, conflict, invalid, notFound, payloadTooLarge } from '../../platform/errors.ts'
 import { listSteps, startRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
-import { requireDataset, requireWritable } from './dataset-access.ts'
+import { requireDataset, requireUnsynced, requireWritable } from './dataset-access.ts'
 import { assembleUpload } from './dataset-assembly.runs.ts'
 import {
   deleteUpload,
@@ -116,6 +116,7 @@ export async function putChunk(ctx: TenantCtx, datasetId: string, id: string, ch
   const { upload, alreadyReceived } = await read(ctx, async (tx) => {
     const upload = await findUpload(tx, ctx.tenant.id, datasetId, id, ctx.clock.now())
     if (!upload) throw noUpload()
+    await requireUnsynced(tx, ctx, datasetId)
     return { upload, alreadyReceived: await hasChunk(tx, id, index) }
   })
   if (upload.state !== 'open') throw notOpen(upload)

@@ -101,7 +101,8 @@ async function changed(tx: Tx, change: RunChange<ValidationInput>): Promise<void
   if (change.state === 'running') await updateDataset(tx, tenantId, datasetId, { validationStatus: 'RUNNING' })
   if (change.state === 'failed' || change.state === 'canceled')
     await saveFailure(tx, { tenantId, datasetId }, dataset, change.error?.message ?? 'The validation was stopped.')
-  if (change.state === 'succeeded' && dataset.revision > dataset.validatedRevision)
+  // A sync validates once, at its end.
+  if (change.state === 'succeeded' && dataset.revision > dataset.validatedRevision && !dataset.syncRunId)
     await queueValidation(tx, tenantId, datasetId)
   await settleDataset(tx, tenantId, datasetId)
 }

@@ -24,7 +24,7 @@ export const summaryView = (row: DatasetSummaryRow) => ({
   frozen_at: row.frozenAt,
   parent_id: row.parentId,
   version: row.version,
-  external_source_id: null,
+  external_source_id: row.externalSourceId,
   created_by: row.createdBy,
   created_at: row.createdAt,
   updated_at: row.updatedAt,

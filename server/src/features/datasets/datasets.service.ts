@@ -89,7 +89,8 @@ export async function deleteDataset(ctx: TenantCtx, id: string, force: boolean):
     const dataset = await requireDataset(tx, ctx, id)
     await requireDeletable(tx, ctx, dataset, force)
     const live = await liveUploadsOf(tx, ctx.tenant.id, id)
-    for (const upload of live) if (upload.runId) await cancelRun(tx, upload.runId, 'The dataset was deleted.')
+    const runs = [dataset.syncRunId, ...live.map((upload) => upload.runId)].filter((run) => run !== null)
+    for (const run of runs) await cancelRun(tx, run, 'The dataset was deleted.')
     await removeDataset(tx, ctx.tenant.id, id)
     return live
   })

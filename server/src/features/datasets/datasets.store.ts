@@ -104,7 +104,7 @@ export async function bumpRevision(tx: Tx, tenantId: string, id: string): Promis
 /** What the state of a dataset follows from, read in one go. */
 export async function readFacts(tx: Tx, dataset: { tenantId: string; id: string }): Promise<DatasetFacts> {
   const { rows } = await sql<DatasetFacts>`
-    select d.frozen_at is not null as frozen, false as syncing, d.validation_status as validation,
+    select d.frozen_at is not null as frozen, d.sync_run_id is not null as syncing, d.validation_status as validation,
       d.revision > d.validated_revision as stale,
       (select coalesce(sum(files), 0) from dataset_file_counts c
         where c.tenant_id = d.tenant_id and c.dataset_id = d.id)::bigint as files,
@@ -157,6 +157,7 @@ const listColumns = [
   'frozenAt',
   'parentId',
   'version',
+  'externalSourceId',
   'createdBy',
   'createdAt',
   'updatedAt',
@@ -182,7 +183,7 @@ export async function listDatasets(
   let query = tx.selectFrom('datasets').where('tenantId', '=', tenantId)
   if (filter.status) query = query.where('state', '=', filter.status)
   if (filter.source) query = query.where('source', '=', filter.source)
-  if (filter.external_source) query = query.where(sql<SqlBool>`false`)
+  if (filter.external_source) query = query.where('externalSourceId', '=', filter.external_source)
   if (filter.q?.trim()) query = query.where(matching(filter.q))
   const { total } = await query.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
   const window = pageWindow(filter, order.direction, total)
