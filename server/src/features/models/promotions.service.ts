@@ -4,10 +4,10 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict, forbidden, notFound } from '../../platform/errors.ts'
 import { isUuid } from '../../platform/ids.ts'
 import { transaction } from '../../platform/transaction.ts'
+import { hasFeature } from '../tenants/tenants.api.ts'
 import { loadVersion, lockVersion } from './models.service.ts'
 import { type PromotionGate, promotionGates } from './promotion-gates.ts'
 import {
-  allowsSelfApproval,
   expirePromotions,
   findPromotion,
   insertPromotion,
@@ -65,7 +65,7 @@ export function requestPromotion(
 export function approvePromotion(ctx: TenantCtx, id: string, comment: string | null): Promise<ShownPromotion> {
   return promoting(ctx, async (tx) => {
     const { promotion, to } = await lockPromotion(tx, ctx, id, 'PENDING')
-    if (promotion.requestedById === ctx.actor.userId && !(await allowsSelfApproval(tx, ctx.tenant.id))) {
+    if (promotion.requestedById === ctx.actor.userId && !(await hasFeature(tx, ctx.tenant.id, 'self_approval'))) {
       throw forbidden('Somebody else has to approve what you requested.')
     }
     const former = await findVersionsInStage(tx, ctx.tenant.id, promotion.modelId, 'Production')

@@ -125,11 +125,3 @@ export async function expirePromotions(tx: Tx, tenantId: string, now: Date): Pro
     .where('expiresAt', '<=', now)
     .execute()
 }
-
-/** Whether the tenant lets people approve their own requests. */
-export async function allowsSelfApproval(tx: Tx, tenantId: string): Promise<boolean> {
-  const result = await sql<{ allowed: boolean }>`
-    select coalesce((features ->> 'self_approval')::boolean, false) as allowed from tenants where id = ${tenantId}
-    `.execute(tx)
-  return result.rows[0]?.allowed ?? false
-}

@@ -118,14 +118,7 @@ describe('POST /api/v1/promotions/{promotion_id}:approve', () => {
     const { id } = (await request('2')).body
     expect((await decide(id, 'approve', {}, requester)).status).toBe(403)
     expect(await stages()).toEqual(['None', 'None', 'None'])
-    const set = (features: object) =>
-      work((tx) =>
-        tx
-          .updateTable('tenants')
-          .set({ features: JSON.stringify(features) })
-          .where('id', '=', tenant.id)
-          .execute(),
-      )
+    const set = (features: object) => platform.admin.patch(`/api/v1/settings/tenants/${tenant.id}`, { features })
     await set({ self_approval: true })
     const reply = await decide(id, 'approve', {}, requester)
     await set({})

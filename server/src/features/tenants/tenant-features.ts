@@ -1,4 +1,3 @@
-import type { TenantCtx } from '../../platform/context.ts'
 import { forbidden } from '../../platform/errors.ts'
 import type { Feature } from '../../platform/feature.ts'
 import type { Operation } from '../../platform/http/operation.ts'
@@ -45,10 +44,20 @@ const toggles: FeatureToggle[] = [
   },
 ]
 
-/** The toggles of the features that this installation has, in the order of the page. */
+/** Rules of the house that a tenant may loosen; no feature stands behind them. */
+const rules: FeatureToggle[] = [
+  {
+    key: 'self_approval',
+    label: 'Self-approval',
+    description: 'People may approve promotions that they requested themselves.',
+    default: false,
+  },
+]
+
+/** The toggles of the features that this installation has, and the rules, in the order of the page. */
 export const toggleCatalogue = (features: Feature[]): FeatureToggle[] => {
   const present = new Set(features.map((feature) => feature.name))
-  return toggles.filter(({ key }) => present.has(key))
+  return [...toggles.filter(({ key }) => present.has(key)), ...rules]
 }
 
 /** Every toggle, on or off, from what the tenant has chosen. */
@@ -57,7 +66,7 @@ export const effectiveFeatures = (catalogue: FeatureToggle[], chosen: unknown): 
 
 /** Whether a tenant that has chosen so has the feature; one that can't be toggled is always on. */
 export function isOn(key: string, chosen: unknown): boolean {
-  const toggle = toggles.find((candidate) => candidate.key === key)
+  const toggle = [...toggles, ...rules].find((candidate) => candidate.key === key)
   return toggle ? ((chosen as Record<string, boolean>)[key] ?? toggle.default) : true
 }
 
@@ -75,11 +84,9 @@ function guarded(operation: Operation, toggle: FeatureToggle): Operation {
   if (operation.access.level !== 'tenant') return operation
   return {
     ...operation,
-    handler: async (ctx: TenantCtx, input) => {
-      if (!isOn(toggle.key, ctx.tenant.features ?? {})) {
-        throw forbidden(`${toggle.label} is switched off for this tenant.`, { detail: { feature: toggle.key } })
-      }
-      return operation.handler(ctx, input)
-    },
+    closedTo: ({ features = {} }) =>
+      isOn(toggle.key, features)
+        ? null
+        : forbidden(`${toggle.label} is switched off for this tenant.`, { detail: { feature: toggle.key } }),
   }
 }

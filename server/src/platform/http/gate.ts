@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { AnonymousCtx, Ctx, Services, SystemCtx, TenantCtx, UserCtx } from '../context.ts'
-import { badRequest, forbidden, notFound, unauthorized } from '../errors.ts'
+import { badRequest, forbidden, notFound, type PlatformError, unauthorized } from '../errors.ts'
 import { type Authenticator, isSameOrigin, presentedTokens, tenantSelector } from './credentials.ts'
 import type { Operation } from './operation.ts'
 import { type Permission, permissions, permissionsOf } from './permissions.ts'
@@ -10,7 +10,7 @@ const every: ReadonlySet<Permission> = new Set(Object.keys(permissions) as Permi
 
 /**
  * Lets a request through to its operation, or throws: credential (401), superuser (403), tenant chosen (400),
- * tenant known to the caller (404), permission (403), in this order.
+ * tenant known to the caller (404), permission (403), open to the tenant (403), in this order.
  * @source contract B1.1, B3.1, service §7
  */
 export async function passGate(
@@ -58,13 +58,15 @@ export async function passGate(
   } satisfies TenantCtx
   if (!tenant.isActive && !actor.isSuperuser) throw denied(request, ctx, 'This tenant is switched off.')
   if (!granted.has(access.permission)) throw denied(request, ctx, `This needs the permission ${access.permission}.`)
+  const closed = operation.closedTo?.(ctx.tenant)
+  if (closed) throw denied(request, ctx, closed)
   return ctx
 }
 
 /** Remembers who was refused, so that the denial can be audited. */
-function denied(request: FastifyRequest, ctx: Ctx, message: string) {
+function denied(request: FastifyRequest, ctx: Ctx, why: string | PlatformError) {
   request.deniedCtx = ctx
-  return forbidden(message)
+  return typeof why === 'string' ? forbidden(why) : why
 }
 
 declare module 'fastify' {

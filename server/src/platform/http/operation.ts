@@ -1,5 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, type TObject, type TSchema, Type } from 'typebox'
+import type { TenantRef } from '../context.ts'
+import type { PlatformError } from '../errors.ts'
 import type { Access, CtxOf } from './access.ts'
 import type { Answer } from './answer.ts'
 import type { EventStream } from './event-stream.ts'
@@ -75,6 +77,8 @@ export interface Operation {
   errors: Record<number, string>
   etag: boolean
   success: number
+  /** Says why the operation is closed to a tenant although the caller may; null when it is open. */
+  closedTo?(tenant: TenantRef): PlatformError | null
   // biome-ignore lint/suspicious/noExplicitAny: the typed face is OperationSpec; a list of operations can't keep it
   handler: (ctx: any, input: any) => Promise<unknown>
 }
