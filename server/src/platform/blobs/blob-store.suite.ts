@@ -162,6 +162,48 @@ export function blobStoreSuite(name: string, create: () => Promise<BlobStore>): 
       expect((await buffer(reader)).equals(large)).toBe(true)
     })
 
+    test('list tells of every blob when it was used last, and use is a use', async () => {
+      const { digest } = await store.put(inParts(randomBytes(70_000)))
+      const find = async () => {
+        for await (const batch of store.list()) {
+          const found = batch.find((blob) => blob.digest === digest)
+          if (found) return found
+        }
+        return null
+      }
+      const first = await find()
+      expect(first).toMatchObject({ digest, size: 70_000 })
+      await sleep(20)
+      expect(await store.use(digest)).toEqual({ digest, size: 70_000 })
+      expect((await find())!.usedAt.getTime()).toBeGreaterThan(first!.usedAt.getTime())
+      await store.delete(digest)
+      expect(await store.use(digest)).toBeNull()
+      expect(await find()).toBeNull()
+    })
+
+    test('deleteUnused leaves what was used since and what is not there', async () => {
+      const bytes = randomBytes(70_000)
+      const { digest } = await store.put(inParts(bytes))
+      expect(await store.deleteUnused(digest, new Date(Date.now() - 60_000))).toBe(false)
+      expect((await buffer(await store.open(digest))).equals(bytes)).toBe(true)
+      expect(await store.deleteUnused(digest, new Date(Date.now() + 60_000))).toBe(true)
+      expect(await store.stat(digest)).toBeNull()
+      expect(await store.deleteUnused(digest, new Date(Date.now() + 60_000))).toBe(false)
+    })
+
+    test('content that is put while it is removed is there whenever put says so', async () => {
+      const bytes = randomBytes(1000)
+      const digest = digestOf(bytes)
+      await store.put(inParts(bytes))
+      for (let round = 0; round < 60; round++) {
+        await sleep(30)
+        // Clocks of file systems lag by a few milliseconds.
+        const before = new Date(Date.now() - 15)
+        await Promise.all([store.deleteUnused(digest, before), store.put(inParts(bytes))])
+        expect((await buffer(await store.open(digest))).equals(bytes)).toBe(true)
+      }
+    })
+
     test.each([undefined, 'known'])('adopt takes over a file (digest %s) and leaves no second copy', async (known) => {
       const bytes = randomBytes(100_000)
       const path = join(folder, `adopted-${known}`)

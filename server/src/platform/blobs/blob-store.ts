@@ -14,6 +14,12 @@ export interface BlobInfo {
   size: number
 }
 
+/** A blob as a sweep sees it. */
+export interface StoredBlob extends BlobInfo {
+  /** When it was put or used last. */
+  usedAt: Date
+}
+
 export interface PutOptions {
   /** `sha256:<hex>` the content must have; otherwise nothing is kept and `digest_mismatch` is thrown. */
   expected?: string
@@ -55,10 +61,19 @@ export interface BlobStore {
   reader(digest: string): Promise<BlobReader>
   /** Length, or null for an unknown digest. */
   stat(digest: string): Promise<BlobInfo | null>
+  /**
+   * The same, and from now on the content counts as just put: for those that come to refer to content they found
+   * rather than brought. A sweep then leaves it alone until their row is there.
+   */
+  use(digest: string): Promise<BlobInfo | null>
   /** Makes the content appear as a read-only file at `path` (hard link where possible, copy otherwise). */
   materialise(digest: string, path: string): Promise<void>
   /** Removes content; unknown digests are no error. */
   delete(digest: string): Promise<void>
+  /** Everything there is, in batches and in no order; what comes and goes meanwhile may be missing. */
+  list(): AsyncIterable<StoredBlob[]>
+  /** Removes content that was neither put nor used since `before`; false when it was, be it at this very moment. */
+  deleteUnused(digest: string, before: Date): Promise<boolean>
   /** A fresh private folder on the store's own file system, so that `adopt` needs no copy. The caller removes it. */
   temporaryFolder(purpose: string): Promise<string>
   /** Throws when the store can't be written, with the reason; for /readyz and health. */

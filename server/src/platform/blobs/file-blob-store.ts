@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs'
 import { chmod, type FileHandle, link, lstat, mkdir, open, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { notFound, rangeNotSatisfiable } from '../errors.ts'
+import { listBlobs, putBack, removeUnused } from './blob-removal.ts'
 import type { BlobInfo, BlobReader, BlobStore, ByteRange, PutOptions } from './blob-store.ts'
 import { inBatches, namingFullStorage, writeBatches } from './content-batches.ts'
 import { digestOf, digestOfFile, hexOfDigest, requireDigest } from './digest.ts'
@@ -19,8 +20,8 @@ export interface FileBlobStoreOptions {
 }
 
 /**
- * The store on a file system: `<folder>/sha256/ab/<hex>`, with temporary files in `<folder>/tmp`. Several servers may
- * share the folder. Temporary files and folders of a process go when the next one starts after its death.
+ * The store on a file system: `<folder>/sha256/ab/<hex>`, with temporary files in `<folder>/tmp`; the time of change of
+ * a blob is when it was put or used last. Several servers may share the folder. Temporary files and folders of a process go when the next one starts after its death.
  */
 export async function fileBlobStore({ folder, log }: FileBlobStoreOptions): Promise<BlobStore> {
   await mkdir(join(folder, 'sha256'), { recursive: true, mode: 0o700 })
@@ -29,14 +30,19 @@ export async function fileBlobStore({ folder, log }: FileBlobStoreOptions): Prom
     const hex = hexOfDigest(digest)
     return join(folder, 'sha256', hex.slice(0, 2), hex)
   }
+  const aside = join(folder, 'removing')
+  await putBack(aside, pathOf)
   return {
     put: (content, options) => putContent(content, options ?? {}, temporary, pathOf),
     adopt: (path, options) => adoptFile(path, options ?? {}, temporary, pathOf),
     open: (digest, range) => openBlob(digest, pathOf(digest), range),
     reader: (digest) => openReader(digest, pathOf(digest)),
     stat: (digest) => statBlob(digest, pathOf(digest)),
+    use: async (digest) => ((await markUsed(pathOf(digest))) ? statBlob(digest, pathOf(digest)) : null),
     materialise: (digest, path) => materialiseBlob(digest, pathOf(digest), path),
     delete: (digest) => rm(pathOf(digest), { force: true }),
+    list: () => listBlobs(join(folder, 'sha256')),
+    deleteUnused: (digest, before) => removeUnused(pathOf(digest), join(aside, hexOfDigest(digest)), before),
     temporaryFolder: temporary.folder,
     check: () => checkWritable(temporary),
   }
