@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, BinaryIO, Dict, Optional
 
 import torch
 
@@ -15,12 +15,41 @@ from .faults import Fault
 State = Dict[str, Any]
 
 
+class _Sink:
+    """Takes what PyTorch writes and remembers why it could not: PyTorch itself ends the process on a full disk."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.error: Optional[OSError] = None
+
+    def write(self, data: Any) -> int:
+        """Write on, or pretend to after an error."""
+        if self.error is None:
+            try:
+                self.file.write(data)
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing: `save_checkpoint` flushes."""
+
+
 def save_checkpoint(path: Path, state: State) -> None:
-    """Write the state beside its place, then rename it there."""
+    """Write the state beside its place and onto the disk, then rename it there; raises OSError when it does not fit."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".unfinished")
-    torch.save(state, unfinished)
-    os.replace(unfinished, path)
+    try:
+        with open(unfinished, "wb", buffering=0) as file:
+            sink = _Sink(file)
+            torch.save(state, sink)
+            if sink.error is not None:
+                raise sink.error
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def load_checkpoint(path: Path) -> State:

@@ -30,5 +30,7 @@ def explain(error: BaseException) -> Tuple[str, str]:
         return "The memory did not suffice.", "Lower batch_size or image_size, or choose a smaller model."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "The disk is full.", "Free some space where the platform keeps its data, then retry."
+    if "more than 1 value per channel" in text:
+        return "Batch normalisation cannot learn from a single image.", "Raise batch_size to 2 or more."
     first_line = text.splitlines()[0]
     return f"{type(error).__name__}: {first_line}", "The log of the experiment holds the traceback."

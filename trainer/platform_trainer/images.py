@@ -3,20 +3,29 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import __version__ as PIL_VERSION
 from torch import Tensor
 
 from .faults import Fault
 from .protocol import Sample
 
+# The bytes come from strangers: no EPS, which runs a program, nor anything else that is not plain pixels.
+_PIXEL_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF")
+_PIXELS_MAX = 500_000_000
+_LARGE_PIXELS = 25_000_000
+_ONE_LARGE_IMAGE = threading.Lock()
+Image.MAX_IMAGE_PIXELS = None  # ours is _PIXELS_MAX, as the platform has it
 _LARGEST_UNREADABLE_SHARE = 0.05
 _CHUNK = 256
 _LISTED = 20
@@ -34,13 +43,32 @@ class ImageSet:
 def decode(path: Path, size: int) -> numpy.ndarray:
     """One image as RGB [3, size, size] in uint8: upright by EXIF, alpha dropped, stretched by an antialiased triangle.
 
-    The model server repeats this with sharp's linear kernel.
+    The model server repeats this. Images of many pixels are decoded one at a time.
     """
-    with Image.open(path) as image:
-        upright = ImageOps.exif_transpose(image)
-        if upright.mode.startswith("I"):  # 16 bits, which Pillow would clip instead of scaling
-            upright = upright.convert("I").point(lambda value: value * (1 / 256)).convert("L")
-        return numpy.asarray(upright.convert("RGB").resize((size, size), Image.BILINEAR)).transpose(2, 0, 1)
+    with Image.open(path, formats=_formats()) as image:
+        pixels = image.width * image.height
+        if pixels > _PIXELS_MAX:
+            raise ValueError(f"it has more than {_PIXELS_MAX} pixels")
+        with _ONE_LARGE_IMAGE if pixels > _LARGE_PIXELS else nullcontext():
+            # Pillow turns a TIFF while it loads it.
+            upright = image if image.format == "TIFF" else ImageOps.exif_transpose(image)
+            if upright.mode.startswith("I"):  # 16 bits, which Pillow would clip instead of scaling
+                upright = upright.convert("I").point(lambda value: value * (1 / 256)).convert("L")
+            return numpy.asarray(upright.convert("RGB").resize((size, size), Image.BILINEAR)).transpose(2, 0, 1)
+
+
+def _formats() -> List[str]:
+    """What may be decoded: pixel formats alone, of which this Pillow knows all or nearly all."""
+    Image.preinit()
+    if any(name not in Image.OPEN for name in _PIXEL_FORMATS):
+        Image.init()
+    return [name for name in _PIXEL_FORMATS if name in Image.OPEN]
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return f"damaged, or of a format that Pillow {PIL_VERSION} cannot read"
+    return str(error) or type(error).__name__
 
 
 def load_images(
@@ -64,7 +92,7 @@ def load_images(
             pixels[row] = decode(root / samples[row].path, size)
             return None
         except Exception as error:  # Pillow raises nearly anything for a broken file
-            return row, f"{samples[row].path}: {str(error) or type(error).__name__}"
+            return row, f"{samples[row].path}: {_reason(error)}"
 
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
         for start in range(0, len(samples), _CHUNK):

@@ -50,7 +50,10 @@ def run_job(spec_file: Path, stop: StopSignal) -> int:
         if not isinstance(error, Fault):
             traceback.print_exc()
         print(f"error: {message} {remedy}", file=sys.stderr, flush=True)
-        events.emit("error", message=message, remedy=remedy)
+        try:
+            events.emit("error", message=message, remedy=remedy)
+        except OSError:
+            pass  # a full disk takes no last words either; the platform finds it full
         return 1
 
 

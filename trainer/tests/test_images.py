@@ -49,6 +49,24 @@ class Images(unittest.TestCase):
         pixels = images.decode(self.folder / "turned.png", 16)
         self.assertEqual((int(pixels[0, 0, 8]), int(pixels[0, 15, 8])), (255, 0))
 
+    def test_orientation_of_a_tiff_is_honoured_once(self):
+        picture = Image.new("RGB", (32, 16), "black")
+        picture.paste("white", (0, 0, 16, 16))
+        picture.save(self.folder / "turned.tif", tiffinfo={0x0112: 6})
+        pixels = images.decode(self.folder / "turned.tif", 16)
+        self.assertEqual((int(pixels[0, 0, 8]), int(pixels[0, 15, 8])), (255, 0))
+
+    def test_only_pixel_formats_are_decoded(self):
+        Image.new("RGB", (5, 5)).save(self.folder / "program.eps")
+        with self.assertRaises(Exception) as caught:
+            images.decode(self.folder / "program.eps", 16)
+        self.assertIn("of a format that Pillow", images._reason(caught.exception))
+
+    def test_too_many_pixels_are_refused_before_they_are_decoded(self):
+        Image.new("1", (50_000, 20_000)).save(self.folder / "huge.png")
+        with self.assertRaisesRegex(ValueError, "more than 500000000 pixels"):
+            images.decode(self.folder / "huge.png", 16)
+
     def test_grey_palette_and_transparent_images_become_rgb(self):
         for mode, colour, expected in (("L", 77, [77] * 3), ("RGBA", (9, 8, 7, 0), [9, 8, 7]), ("P", 0, None)):
             Image.new(mode, (5, 5), colour).save(self.folder / f"{mode}.png")

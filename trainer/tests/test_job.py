@@ -187,6 +187,12 @@ class Jobs(unittest.TestCase):
         settings = {"epochs": 1, "batch_size": count - 1}
         self.assertEqual(self.run_job(index=index, hyperparameters=settings, split={"validation_fraction": 0}), 0)
 
+    def test_steps_of_one_image_are_refused_in_plain_words_where_they_teach_nothing(self):
+        hyperparameters = {"epochs": 1, "batch_size": 1, "image_size": 32}
+        error = self.failure(model="resnet18", hyperparameters=hyperparameters)
+        self.assertIn("single image", error["message"])
+        self.assertIn("batch_size", error["remedy"])
+
     def test_every_optimizer_schedule_and_augmentation_runs(self):
         settings = {
             "epochs": 1, "optimizer": "sgd", "learning_rate": 0.01, "schedule": "cosine", "gradient_clip": 1,
