@@ -19,6 +19,10 @@ export interface FrozenDatasetOptions {
   perClass?: number
   state?: 'FROZEN' | 'READY'
   tasks?: string[]
+  /** Of blue, green and red; all of them when absent. */
+  classes?: (keyof typeof colours)[]
+  /** Bytes that take the place of an image; null keeps it. */
+  instead?: (label: string, index: number) => Buffer | null
 }
 
 /** A frozen dataset of plain coloured images in the database and the blob store, without any upload. */
@@ -26,23 +30,24 @@ export async function insertFrozenDataset(
   services: Pick<Services, 'db' | 'blobs'>,
   tenantId: string,
   id: string,
-  { perClass = 16, state = 'FROZEN', tasks = ['image_classification'] }: FrozenDatasetOptions = {},
+  options: FrozenDatasetOptions = {},
 ): Promise<FrozenDataset> {
-  const classes = Object.keys(colours)
-  const wanted = Object.entries(colours).flatMap(([label, colour]) =>
-    Array.from({ length: perClass + Math.ceil(perClass / 4) }, (_, index) => ({ label, colour, index })),
+  const { perClass = 16, state = 'FROZEN', tasks = ['image_classification'], instead } = options
+  const { classes = Object.keys(colours) as (keyof typeof colours)[] } = options
+  const wanted = classes.flatMap((label) =>
+    Array.from({ length: perClass + Math.ceil(perClass / 4) }, (_, index) => ({ label, index })),
   )
   const files = await Promise.all(
-    wanted.map(async ({ label, colour, index }) => {
+    wanted.map(async ({ label, index }) => {
       const split = index < perClass ? ('train' as const) : ('test' as const)
-      const bytes = await drawImage(colour, index)
+      const bytes = instead?.(label, index) ?? (await drawImage(colours[label], index))
       const { digest } = await services.blobs.put(Readable.from([bytes]))
       return { path: `${split}/${label}/${index}.png`, label, split, digest, size: bytes.length }
     }),
   )
   const digest = `sha256:${createHash('sha256').update(JSON.stringify(files)).digest('hex')}`
   const sizeBytes = files.reduce((sum, file) => sum + file.size, 0)
-  const splits = { train: 3 * perClass, test: files.length - 3 * perClass }
+  const splits = { train: classes.length * perClass, test: files.length - classes.length * perClass }
   await transaction(services.db, { tenantId }, async (tx) => {
     await tx
       .insertInto('datasets')

@@ -92,7 +92,7 @@ export const experimentOutputRoutes: Operation[] = [
       const { experiment } = await getExperiment(ctx, params.experiment_id)
       const { state } = experiment
       if (!experiment.launch) throw conflict('No job was started for this experiment yet.', { detail: { state } })
-      return launchView(experiment, ctx.config.dataDir)
+      return launchView(experiment, ctx.config)
     },
   }),
 ]

@@ -1,6 +1,7 @@
+import type { Config } from '../../platform/config.ts'
 import { runNameOf } from './experiment-names.ts'
 import type { ExperimentRow, ExperimentWithSteps } from './experiments.store.ts'
-import { type Launch, trainerFolder } from './launch.ts'
+import { type Launch, withoutPlaces } from './launch.ts'
 import { stepPlan } from './step-plan.ts'
 
 /** One row of the list. */
@@ -51,20 +52,16 @@ export function trackerView(row: ExperimentRow, publicUrl: string) {
   }
 }
 
-/** What was launched; where folders lie on the machine is nobody's business. */
-export function launchView(row: ExperimentRow, dataDir: string) {
-  const inside = (path: string) => JSON.stringify(path).slice(1, -1)
-  const text = JSON.stringify(row.launch)
-    .replaceAll(inside(dataDir), '$DATA_DIR')
-    .replaceAll(inside(trainerFolder), '$TRAINER_DIR')
-  const { spec, work, volumes, threads } = JSON.parse(text) as Launch
+/** What was launched, without the places of this machine's folders. */
+export function launchView(row: ExperimentRow, config: Pick<Config, 'dataDir'>) {
+  const hide = (_key: string, value: unknown) => (typeof value === 'string' ? withoutPlaces(value, config) : value)
+  const { spec, work, volumes, threads } = JSON.parse(JSON.stringify(row.launch), hide) as Launch
   return {
     experiment_id: row.id,
     environment: work.env,
     volumes,
     pod: {
       name: work.name,
-
       command: work.command,
       folder: work.folder,
       memory_bytes: work.limits?.memoryBytes ?? null,

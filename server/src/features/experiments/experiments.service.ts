@@ -106,12 +106,14 @@ async function trainableDataset(ctx: TenantCtx, config: Config): Promise<Trainab
   const no = (field: string, msg: string, input?: string) =>
     invalid({ loc: ['body', field], msg, type: 'value_error', ...(input === undefined ? {} : { input }) })
   if (!dataset) throw no('dataset_id', 'is no FROZEN dataset with trainable files of this tenant', dataset_id)
+  if (dataset.classes.length === 1)
+    throw no('dataset_id', `has one class alone, ${dataset.classes[0]}: at least two are needed`, dataset_id)
   if (!dataset.tasks.includes(task))
     throw no('dataset_id', `has not the shape of ${task}; it fits ${dataset.tasks.join(', ') || 'no task'}`, dataset_id)
   const unknown = classes.filter((name) => !dataset.classes.includes(name))
   if (unknown.length > 0) throw no('classes', `not in the dataset: ${unknown.slice(0, 20).join(', ')}`)
   if (new Set(classes).size !== classes.length) throw no('classes', 'must not name a class twice')
-  if ((classes.length || dataset.classes.length) < 2) throw no('classes', 'at least two classes are needed')
+  if (classes.length === 1) throw no('classes', 'at least two classes are needed')
   return dataset
 }
 

@@ -23,6 +23,7 @@ beforeAll(async () => {
   stranger = await platform.member('other', 'ADMIN')
   await insertFrozenDataset(platform.services, tenant.id, 'colours', { perClass: 4 })
   await insertFrozenDataset(platform.services, tenant.id, 'draft', { perClass: 4, state: 'READY' })
+  await insertFrozenDataset(platform.services, tenant.id, 'lonely', { perClass: 4, classes: ['blue'], tasks: [] })
   await insertFrozenDataset(platform.services, tenant.id, 'boxes', { perClass: 4, tasks: ['object_detection'] })
 })
 afterAll(() => platform?.stop())
@@ -91,6 +92,7 @@ describe('POST /api/v1/training/experiments', () => {
     ['an unknown dataset', { dataset_id: 'nothing' }, ['dataset_id'], 'no FROZEN dataset'],
     ['a dataset that is not frozen', { dataset_id: 'draft' }, ['dataset_id'], 'no FROZEN dataset'],
     ['a dataset of another shape', { dataset_id: 'boxes' }, ['dataset_id'], 'it fits object_detection'],
+    ['a dataset of one class', { dataset_id: 'lonely' }, ['dataset_id'], 'has one class alone, blue'],
     ['an unknown class', { classes: ['red', 'pink'] }, ['classes'], 'not in the dataset: pink'],
     ['one class', { classes: ['red'] }, ['classes'], 'at least two'],
     ['a class twice', { classes: ['red', 'red'] }, ['classes'], 'twice'],

@@ -1,11 +1,15 @@
+import { statfs } from 'node:fs/promises'
 import type { WorkHandle, WorkStatus } from '../../adapters/compute/compute.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import { PlatformError } from '../../platform/errors.ts'
 import type { ExperimentError } from './experiments.store.ts'
 import type { JobState } from './job-report.ts'
+import { withoutPlaces } from './launch.ts'
 
 const logReadBytes = 64 * 1024
 const tailLines = 40
+/** With less room than this nothing of use can be written. */
+const fullBytes = 4 * 1024 ** 2
 
 /** Why an experiment failed, as its owner reads it. */
 export type FailureDetail = Omit<ExperimentError, 'message' | 'step'> & { step: string | null }
@@ -19,11 +23,11 @@ export function experimentFailure({ message, ...known }: Failure): PlatformError
 }
 
 /** Names why a job ended without a result; `tail` is the end of what it printed. */
-export function jobFailure(
+export async function jobFailure(
   ctx: TenantCtx,
   { end, state }: { end: WorkStatus; state: JobState },
   tail: string[],
-): PlatformError {
+): Promise<PlatformError> {
   const exitCode = end.state === 'ended' ? end.exitCode : null
   const steps = state.jobSteps
   const step =
@@ -38,6 +42,8 @@ export function jobFailure(
       message: 'The job was killed by the system, most likely because the memory of the machine ran out.',
       remedy: 'Lower batch_size or image_size, choose a smaller model, or let fewer things run at the same time.',
     })
+  // A job on a full disk cannot write down why it ends.
+  if (await isFull(ctx.config.dataDir)) return experimentFailure({ ...told, ...diskFull })
   const how = end.state === 'ended' && end.signal ? `by the signal ${end.signal}` : `with the exit code ${exitCode}`
   return experimentFailure({
     ...told,
@@ -45,6 +51,17 @@ export function jobFailure(
     message: `The job ended ${how} and gave no reason.`,
     remedy: 'The last lines of its output may tell more.',
   })
+}
+
+const diskFull = {
+  reason: 'exit',
+  message: 'The disk is full.',
+  remedy: 'Free some space where the platform keeps its data, then train again.',
+}
+
+async function isFull(folder: string): Promise<boolean> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize < fullBytes
 }
 
 const isOpen = ({ state }: { state: string }) => state === 'pending'
@@ -65,5 +82,6 @@ export async function readLogTail(ctx: TenantCtx, handle: WorkHandle): Promise<s
     offset += piece.length
     tail = Buffer.concat([tail, piece]).subarray(-logReadBytes)
   }
-  return tail.toString('utf8').replaceAll('\0', '�').trimEnd().split('\n').slice(-tailLines)
+  const text = withoutPlaces(tail.toString('utf8'), ctx.config)
+  return text.replaceAll('\0', '�').trimEnd().split('\n').slice(-tailLines)
 }

@@ -20,6 +20,10 @@ export interface Launch {
 
 export const trainingThreads = (config: ServerConfig): number => config.trainerThreads || availableParallelism()
 
+/** A text without the places of this machine's folders, which are nobody's business: `$DATA_DIR`, `$TRAINER_DIR`. */
+export const withoutPlaces = (text: string, { dataDir }: Pick<ServerConfig, 'dataDir'>): string =>
+  text.replaceAll(dataDir, '$DATA_DIR').replaceAll(trainerFolder, '$TRAINER_DIR')
+
 /** The job of an experiment on this machine. */
 export function launchOf(
   config: ServerConfig,

@@ -8,6 +8,7 @@ import {
   endless,
   experimentsPath,
   python,
+  quick,
   startTraining,
   stepStates,
   trainingSettings,
@@ -33,17 +34,21 @@ afterAll(async () => {
 
 describe.skipIf(!python)('a training that fails', { timeout: 120_000 }, () => {
   test('says at which step, why, and what to do', async () => {
-    const id = await startTraining(developer, 'Out of range', 'learning_rate: 50\n')
+    const instead = (label: string) => (label === 'red' ? Buffer.from('no image') : null)
+    await insertFrozenDataset(platform.services, tenant.id, 'broken', { perClass: 4, instead })
+    const id = await startTraining(developer, 'Broken images', quick, { dataset_id: 'broken' })
     const experiment = await ended(developer, id)
     expect(experiment).toMatchObject({ state: 'FAILED', model_version: null })
     expect(experiment.error).toMatchObject({
       step: 'load',
       reason: 'trainer',
-      message: expect.stringContaining('hyperparameters.learning_rate must lie between'),
-      remedy: expect.stringContaining('hyperparameters.learning_rate'),
+      message: expect.stringMatching(
+        /^5 of 15 images cannot be read, first t\w+\/red\/\d\.png: damaged, or of a format/,
+      ),
+      remedy: expect.stringContaining('Remove or replace the broken files'),
       exit_code: 1,
     })
-    expect(experiment.error.log_tail.join('\n')).toContain('learning_rate')
+    expect(experiment.error.log_tail.join('\n')).toContain('cannot be read')
     expect(stepStates(experiment)).toContain('load FAILED')
     expect(stepStates(experiment)).toContain('register SKIPPED')
   })
