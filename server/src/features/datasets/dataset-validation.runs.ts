@@ -1,8 +1,9 @@
 import { buffer } from 'node:stream/consumers'
+import { systemClock } from '../../platform/clock.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { defineRun, type RunChange, type StepRun, step } from '../../platform/runs/define-run.ts'
-import { insertRun } from '../../platform/runs/runs.ts'
+import { getRun, insertRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { noDataset } from './dataset-access.ts'
 import { analyseDataset } from './dataset-analysis.ts'
@@ -14,8 +15,9 @@ import {
   saveInspections,
   saveOutcome,
 } from './dataset-validation.store.ts'
-import { findDataset, lockDataset, settleDataset, updateDataset } from './datasets.store.ts'
+import { type DatasetRow, findDataset, lockDataset, settleDataset, updateDataset } from './datasets.store.ts'
 import { type Inspection, inspectImage } from './image-inspection.ts'
+import { tellValidated } from './validation-notice.ts'
 
 export interface ValidationInput {
   datasetId: string
@@ -101,10 +103,25 @@ async function changed(tx: Tx, change: RunChange<ValidationInput>): Promise<void
   if (change.state === 'running') await updateDataset(tx, tenantId, datasetId, { validationStatus: 'RUNNING' })
   if (change.state === 'failed' || change.state === 'canceled')
     await saveFailure(tx, { tenantId, datasetId }, dataset, change.error?.message ?? 'The validation was stopped.')
+  const outdated = change.state === 'succeeded' && dataset.revision > dataset.validatedRevision
   // A sync validates once, at its end.
-  if (change.state === 'succeeded' && dataset.revision > dataset.validatedRevision && !dataset.syncRunId)
-    await queueValidation(tx, tenantId, datasetId)
+  if (outdated && !dataset.syncRunId) await queueValidation(tx, tenantId, datasetId, await starterOf(tx, change.runId))
   await settleDataset(tx, tenantId, datasetId)
+  if (!outdated && (change.state === 'succeeded' || change.state === 'failed')) await tell(tx, change, dataset)
+}
+
+async function starterOf(tx: Tx, runId: string): Promise<{ userId: string; email: string } | null> {
+  const { actorId, actorEmail } = await getRun(tx, runId)
+  return actorId && actorEmail ? { userId: actorId, email: actorEmail } : null
+}
+
+async function tell(tx: Tx, change: RunChange<ValidationInput> & { what: 'run' }, dataset: DatasetRow): Promise<void> {
+  const starter = await starterOf(tx, change.runId)
+  if (!starter) return
+  const isFaulty = change.state === 'failed' || dataset.validationStatus === 'FAILED'
+  const fault = isFaulty ? (change.error?.message ?? 'The report of the validation names what is wrong.') : null
+  const { tenantId, id: datasetId, name } = dataset
+  await tellValidated(tx, starter.userId, { tenantId, datasetId, name, fault }, systemClock.now())
 }
 
 /**

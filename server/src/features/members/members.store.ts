@@ -132,3 +132,17 @@ export async function listMemberIds(tx: Tx, tenantId: string, roles: string[]): 
     .execute()
   return rows.map((row) => row.userId)
 }
+
+/** Of these users those who are active and members of the tenant, or global administrators. */
+export async function membersAmong(tx: Tx, tenantId: string, userIds: readonly string[]): Promise<string[]> {
+  if (userIds.length === 0) return []
+  const rows = await tx
+    .selectFrom('users as u')
+    .leftJoin('memberships as m', (join) => join.onRef('m.userId', '=', 'u.id').on('m.tenantId', '=', tenantId))
+    .select('u.id')
+    .where('u.id', 'in', userIds)
+    .where('u.isActive', '=', true)
+    .where((eb) => eb.or([eb('m.role', 'is not', null), eb('u.isSuperuser', '=', true)]))
+    .execute()
+  return rows.map((row) => row.id)
+}

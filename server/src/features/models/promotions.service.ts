@@ -7,11 +7,13 @@ import { transaction } from '../../platform/transaction.ts'
 import { hasFeature } from '../tenants/tenants.api.ts'
 import { loadVersion, lockVersion } from './models.service.ts'
 import { type PromotionGate, promotionGates } from './promotion-gates.ts'
+import { tellDeciders, tellRequester } from './promotion-notices.ts'
 import {
-  expirePromotions,
   findPromotion,
   insertPromotion,
   listPromotions,
+  markExpired,
+  type PromotionChange,
   type PromotionFilter,
   type PromotionRow,
   updatePromotion,
@@ -57,6 +59,7 @@ export function requestPromotion(
       expiresAt: new Date(createdAt.getTime() + lifetimeMs),
     })
     if (!id) throw conflict('Another promotion of this model waits for a decision.', { detail: { reason: 'pending' } })
+    await tellDeciders(tx, ctx.tenant.id, await loadPromotion(tx, ctx, id))
     return shown(tx, ctx, id)
   })
 }
@@ -73,9 +76,8 @@ export function approvePromotion(ctx: TenantCtx, id: string, comment: string | n
     const why = { promotionId: id, reason: promotion.reason }
     for (const row of replaced) await changeStage(tx, ctx, row, 'Archived', why)
     await changeStage(tx, ctx, to, 'Production', why)
-    await decide(tx, ctx, id, 'APPROVED', comment)
     await updatePromotion(tx, ctx.tenant.id, id, { replacedVersions: replaced.map((row) => row.version) })
-    return shown(tx, ctx, id)
+    return decide(tx, ctx, id, 'APPROVED', comment)
   })
 }
 
@@ -83,8 +85,7 @@ export function approvePromotion(ctx: TenantCtx, id: string, comment: string | n
 export function rejectPromotion(ctx: TenantCtx, id: string, reason: string): Promise<ShownPromotion> {
   return promoting(ctx, async (tx) => {
     await lockPromotion(tx, ctx, id, 'PENDING')
-    await decide(tx, ctx, id, 'REJECTED', reason)
-    return shown(tx, ctx, id)
+    return decide(tx, ctx, id, 'REJECTED', reason)
   })
 }
 
@@ -96,8 +97,7 @@ export function cancelPromotion(ctx: TenantCtx, id: string): Promise<ShownPromot
       throw forbidden('Only who requested it, or who may approve it, can cancel a promotion.')
     }
     await lockPromotion(tx, ctx, id, 'PENDING')
-    await decide(tx, ctx, id, 'CANCELED', null)
-    return shown(tx, ctx, id)
+    return decide(tx, ctx, id, 'CANCELED', null)
   })
 }
 
@@ -116,8 +116,7 @@ export function rollBackPromotion(ctx: TenantCtx, id: string, reason: string): P
     for (const row of former) await changeStage(tx, ctx, row, 'Production', why)
     const rolledBackAt = ctx.clock.now()
     const rolledBack = { rolledBackBy: ctx.actor.email, rollbackReason: reason, rolledBackAt }
-    await updatePromotion(tx, ctx.tenant.id, id, { status: 'ROLLED_BACK', ...rolledBack })
-    return shown(tx, ctx, id)
+    return settle(tx, ctx, id, { status: 'ROLLED_BACK', ...rolledBack })
   })
 }
 
@@ -160,6 +159,11 @@ function promoting<T>(ctx: TenantCtx, work: (tx: Tx) => Promise<T>): Promise<T> 
   })
 }
 
+/** Ends the requests of a tenant whose time is over, and tells who asked. */
+export async function expirePromotions(tx: Tx, tenantId: string, now: Date): Promise<void> {
+  for (const promotion of await markExpired(tx, tenantId, now)) await tellRequester(tx, tenantId, promotion, null)
+}
+
 async function loadPromotion(tx: Tx, ctx: TenantCtx, id: string): Promise<PromotionRow> {
   const promotion = isUuid(id) ? await findPromotion(tx, ctx.tenant.id, id) : null
   if (!promotion) throw notFound('There is no such promotion.')
@@ -192,9 +196,16 @@ function decide(
   id: string,
   status: 'APPROVED' | 'REJECTED' | 'CANCELED',
   comment: string | null,
-): Promise<void> {
+): Promise<ShownPromotion> {
   const decision = { decidedBy: ctx.actor.email, decisionComment: comment, decidedAt: ctx.clock.now() }
-  return updatePromotion(tx, ctx.tenant.id, id, { status, ...decision })
+  return settle(tx, ctx, id, { status, ...decision })
+}
+
+/** Gives a promotion its new status, which is news to who asked. */
+async function settle(tx: Tx, ctx: TenantCtx, id: string, change: PromotionChange): Promise<ShownPromotion> {
+  await updatePromotion(tx, ctx.tenant.id, id, change)
+  await tellRequester(tx, ctx.tenant.id, await loadPromotion(tx, ctx, id), ctx.actor.userId)
+  return shown(tx, ctx, id)
 }
 
 async function shown(tx: Tx, ctx: TenantCtx, id: string): Promise<ShownPromotion> {

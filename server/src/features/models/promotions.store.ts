@@ -115,13 +115,28 @@ export async function updatePromotion(tx: Tx, tenantId: string, id: string, chan
   await tx.updateTable('modelPromotions').set(change).where('tenantId', '=', tenantId).where('id', '=', id).execute()
 }
 
-/** Ends requests that nobody decided in time. */
-export async function expirePromotions(tx: Tx, tenantId: string, now: Date): Promise<void> {
-  await tx
+/** Ends requests that nobody decided in time; returns them. */
+export async function markExpired(tx: Tx, tenantId: string, now: Date): Promise<PromotionRow[]> {
+  const ended = await tx
     .updateTable('modelPromotions')
     .set({ status: 'EXPIRED', decidedAt: sql`expires_at` })
     .where('tenantId', '=', tenantId)
     .where('status', '=', 'PENDING')
     .where('expiresAt', '<=', now)
+    .returning('id')
     .execute()
+  const rows = await Promise.all(ended.map(({ id }) => findPromotion(tx, tenantId, id)))
+  return rows.flatMap((row) => row ?? [])
+}
+
+/** Tenants in which a request waits although its time is over. */
+export async function listExpired(tx: Tx, now: Date): Promise<string[]> {
+  const rows = await tx
+    .selectFrom('modelPromotions')
+    .select('tenantId')
+    .distinct()
+    .where('status', '=', 'PENDING')
+    .where('expiresAt', '<=', now)
+    .execute()
+  return rows.map((row) => row.tenantId)
 }

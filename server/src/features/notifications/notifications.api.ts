@@ -2,7 +2,7 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import { publish } from '../../platform/events/events.ts'
 import type { Permission } from '../../platform/http/permissions.ts'
 import { listAdministrators } from '../identity/identity.api.ts'
-import { listHolders } from '../members/members.api.ts'
+import { listHolders, listInsiders } from '../members/members.api.ts'
 import { countUnreadOf, findPreferences, insertNotifications } from './notifications.store.ts'
 import { channelsOf } from './preferences.ts'
 
@@ -25,10 +25,11 @@ export interface Notice extends Message {
 
 /**
  * Tells people something, when (and only if) the transaction commits: a row each, where their preferences want it, and
- * an event on their stream. E-mail follows by a run. @source service §4.12, contract B7.5
+ * an event on their stream. E-mail follows by a run. Who has left the tenant is not told. @source service §4.12, contract B7.5
  */
 export async function notify(tx: Tx, { tenantId, to, ...message }: Notice): Promise<void> {
-  const userIds = 'permission' in to ? await listHolders(tx, tenantId, to.permission) : to.userIds
+  const userIds =
+    'permission' in to ? await listHolders(tx, tenantId, to.permission) : await listInsiders(tx, tenantId, to.userIds)
   await tell(tx, tenantId, userIds, message)
 }
 

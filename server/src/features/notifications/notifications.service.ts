@@ -1,4 +1,4 @@
-import { audited } from '../../platform/audit.ts'
+import { audited, writeAudit } from '../../platform/audit.ts'
 import type { TenantCtx, UserCtx } from '../../platform/context.ts'
 import { transaction as scoped, type Tx } from '../../platform/db/transaction.ts'
 import { invalid, notFound } from '../../platform/errors.ts'
@@ -23,6 +23,16 @@ import { channelsOf, type NotificationGroup } from './preferences.ts'
  */
 const personal = <T>(ctx: TenantCtx, work: (tx: Tx) => Promise<T>): Promise<T> => scoped(ctx.db, 'system', work)
 
+/** The same for a change, which takes its audit row along. */
+const personalChange = <T>(ctx: TenantCtx, work: (tx: Tx) => Promise<T>): Promise<T> =>
+  personal(ctx, async (tx) => {
+    const result = await work(tx)
+    // A retried attempt was rolled back with its row, so the mark must not survive it.
+    if (ctx.audit) ctx.audit.written = false
+    await writeAudit(tx, ctx, 'success')
+    return result
+  })
+
 export const ownNotifications = (ctx: TenantCtx, query: PageQuery & { unread?: boolean }) =>
   personal(ctx, (tx) =>
     listNotifications(tx, {
@@ -39,7 +49,7 @@ export const unreadCounts = (ctx: UserCtx) => read(ctx, (tx) => countUnreadPerTe
 export async function readEverything(ctx: TenantCtx): Promise<number> {
   const { userId } = ctx.actor
   audited(ctx, ctx.actor.email)
-  return personal(ctx, async (tx) => {
+  return personalChange(ctx, async (tx) => {
     const updated = await markAllRead(tx, userId, ctx.tenant.id)
     if (updated) await announce(tx, userId, { id: null, group: null })
     return updated
@@ -50,7 +60,7 @@ export async function readEverything(ctx: TenantCtx): Promise<number> {
 export function readOne(ctx: TenantCtx, id: string) {
   const { userId } = ctx.actor
   audited(ctx, id)
-  return personal(ctx, async (tx) => {
+  return personalChange(ctx, async (tx) => {
     const row = await markRead(tx, id, userId, ctx.tenant.id)
     if (!row) throw notFound('There is no such notification.')
     await announce(tx, userId, { id, group: row.groupName })

@@ -6,12 +6,16 @@ import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import type { RetentionRule } from '../../platform/retention.ts'
 import { defineRun, type RunChange, type StepRun, step, WorkerStopping } from '../../platform/runs/define-run.ts'
+import { getRun } from '../../platform/runs/runs.ts'
 import { read } from '../../platform/transaction.ts'
+import { notify } from '../notifications/notifications.api.ts'
 import { readImageArchive } from './archive-reader.ts'
 import { archiveFolder, importFault } from './image-archive.ts'
 import { storeImages } from './image-intake.ts'
 import { archivePath, removeImportFiles, unpackedPath } from './import-files.ts'
-import { deleteEndedImports, findImport, type ImportError, updateLiveImport } from './imports.store.ts'
+import { deleteEndedImports, findImport, type ImportError, type ImportRow, updateLiveImport } from './imports.store.ts'
+
+export const importGroup = { name: 'registry_imports', title: 'Image imports' }
 
 interface ImportInput {
   importId: string
@@ -96,7 +100,27 @@ async function changed(tx: Tx, change: RunChange<ImportInput>): Promise<void> {
   const error: ImportError = code
     ? { code, message: change.error!.message }
     : { code: 'platform', message: 'Something failed on our side; send the archive again.' }
-  await updateLiveImport(tx, importId, { status: 'FAILED', error })
+  const failed = await updateLiveImport(tx, importId, { status: 'FAILED', error })
+  if (failed) await tellStarter(tx, change.runId, failed, error.message)
+}
+
+async function tellStarter(
+  tx: Tx,
+  runId: string,
+  { id, tenantId, filename, repository }: ImportRow,
+  body: string,
+): Promise<void> {
+  const { actorId } = await getRun(tx, runId)
+  if (!actorId) return
+  await notify(tx, {
+    tenantId,
+    to: { userIds: [actorId] },
+    group: importGroup.name,
+    title: `The import of ${filename ?? repository ?? 'an image archive'} failed`,
+    body,
+    link: `/registry/imports/${id}`,
+    dedupeKey: `registry-import:${id}`,
+  })
 }
 
 /** Of those that ended a record alone is left: their files went with their end. */

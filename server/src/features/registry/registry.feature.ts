@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Services } from '../../platform/context.ts'
 import { defineFeature, type Feature } from '../../platform/feature.ts'
 import { importRoutes } from './imports.routes.ts'
-import { importRetention, importRun } from './imports.runs.ts'
+import { importGroup, importRetention, importRun } from './imports.runs.ts'
 import { registerOciProtocol } from './oci/oci.protocol.ts'
 import type { OciRegistry } from './oci/oci-registry.ts'
 import { pingRoute } from './ping.routes.ts'
@@ -25,7 +25,7 @@ export function registryFeature(): Feature {
     schedules: [sweepSchedule],
     tenantCounts: countTenantContents,
     retention: [importRetention],
-    notificationGroups: [{ name: 'registry_tokens', title: 'Registry tokens' }],
+    notificationGroups: [{ name: 'registry_tokens', title: 'Registry tokens' }, importGroup],
     metrics: registerRegistryMetrics,
     async protocol(app: FastifyInstance, services: Services) {
       oci = await registerOciProtocol(app, services)

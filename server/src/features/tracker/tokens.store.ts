@@ -60,6 +60,18 @@ export async function revokeToken(tx: Tx, tenantId: string, id: string, at: Date
     .executeTakeFirstOrThrow()
 }
 
+/** Live tokens that expire after `from` and not after `to`. */
+export async function listExpiringTokens(tx: Tx, from: Date, to: Date) {
+  return tx
+    .selectFrom('trackerTokens')
+    .select(['id', 'tenantId', 'userId', 'name', 'expiresAt'])
+    .where('revokedAt', 'is', null)
+    .where('expiresAt', '>', from)
+    .where('expiresAt', '<=', to)
+    .orderBy('id')
+    .execute()
+}
+
 /** Whom a token lets in. */
 export interface TokenLogin {
   tokenId: string

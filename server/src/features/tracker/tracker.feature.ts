@@ -11,6 +11,7 @@ import { runInputRoutes } from './mlflow/run-inputs.routes.ts'
 import { runLoggingRoutes } from './mlflow/run-logging.routes.ts'
 import { runRoutes } from './mlflow/runs.routes.ts'
 import { serverRoutes } from './mlflow/server.routes.ts'
+import { tokenExpiry, tokenExpirySchedule, tokenGroup } from './token-expiry.runs.ts'
 import { trackerRoutes } from './tracker.routes.ts'
 
 /** Everything that answers under `/tracker`. @source contract B10.0 */
@@ -30,5 +31,8 @@ export const mlflowRoutes: MlflowRoute[] = [
 export const trackerFeature = defineFeature({
   name: 'tracker',
   operations: trackerRoutes,
+  runs: [tokenExpiry],
+  schedules: [tokenExpirySchedule],
+  notificationGroups: [tokenGroup],
   protocol: (app, services) => mountMlflow(app, services, mlflowRoutes),
 })
