@@ -6,7 +6,7 @@ import { readZip, type ZipMember, type ZipProgress } from '../../platform/archiv
 import { openChunkFile } from '../../platform/blobs/chunk-file.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
-import { PlatformError } from '../../platform/errors.ts'
+import { conflict, PlatformError } from '../../platform/errors.ts'
 import { defineRun, type RunChange, type StepRun, step } from '../../platform/runs/define-run.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { requireWritable } from './dataset-access.ts'
@@ -15,6 +15,7 @@ import { membersPresent, type NewFile, registerMembers } from './dataset-files.s
 import {
   clearUpload,
   findUploadById,
+  listChunkDigests,
   stagedPaths,
   stageMembers,
   type UploadResult,
@@ -24,7 +25,9 @@ import {
 import { findDataset, lockDataset, settleDataset } from './datasets.store.ts'
 import { kindOf } from './file-kinds.ts'
 import { inspectImage } from './image-inspection.ts'
+import { uploadDigests } from './upload-digests.ts'
 import { removeUploadFolder, uploadPath } from './upload-folders.ts'
+import { uploadWrites } from './upload-writes.ts'
 import { wholeContent } from './whole-content.ts'
 
 export interface AssemblyInput {
@@ -76,9 +79,11 @@ async function refuse(ctx: TenantCtx, upload: UploadRow, reason: string, message
 async function checkDigest(s: StepRun<AssemblyInput>): Promise<{ digest: string }> {
   const { ctx, upload, path } = await sessionOf(s)
   if (!(await exists(path))) throw fault('aborted', 'The content of the upload is gone.')
+  await uploadWrites.end(upload.id, conflict('The upload was completed meanwhile.', { detail: { reason: 'not_open' } }))
+  const known = await uploadDigests.finish(upload.id, await read(ctx, (tx) => listChunkDigests(tx, upload.id)))
   const file = await openChunkFile(path, upload)
   const onProgress = (bytes: number) => s.progress(bytes / upload.size)
-  const digest = await file.digest({ signal: s.signal, onProgress })
+  const digest = known ? `sha256:${known}` : await file.digest({ signal: s.signal, onProgress })
   if (upload.sha256 && digest !== `sha256:${upload.sha256}`)
     return refuse(ctx, upload, 'sha256_mismatch', `The content has ${digest}, announced was sha256:${upload.sha256}.`)
   return { digest }

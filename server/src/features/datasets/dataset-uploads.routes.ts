@@ -2,6 +2,7 @@ import { tenant } from '../../platform/http/access.ts'
 import { bodyLength, bodyStream } from '../../platform/http/bodies.ts'
 import { listView } from '../../platform/http/lists.ts'
 import { type Operation, operation } from '../../platform/http/operation.ts'
+import { contentDigest } from './chunk-digest.ts'
 import {
   ChunkReceived,
   chunkParams,
@@ -63,20 +64,22 @@ export const datasetUploadRoutes: Operation[] = [
     id: 'datasets.putChunk',
     method: 'PUT',
     path: '/api/v1/datasets/{dataset_id}/uploads/{upload_id}/chunks/{index}',
-    summary: 'Send one chunk, in any order, in parallel, and again.',
+    summary: 'Send one chunk, in any order, in parallel, and again; a Content-Digest of sha-256 is checked.',
     access: tenant('DATASET_WRITE'),
     audit: 'dataset.upload.chunk',
     params: chunkParams,
     bodyKind: 'stream',
     responses: { 200: ChunkReceived },
     errors: {
-      400: 'The chunk is shorter than it should be (detail.expected).',
+      400: 'The chunk is shorter than it should be (detail.expected), or not what Content-Digest says.',
       409: 'The session takes no more chunks, the dataset is frozen, or a sync is running.',
       413: 'The chunk is longer than it should be.',
       507: 'The storage is full; the session stays as it was.',
     },
     handler: async (ctx, { params, request, signal }) => {
-      const chunk = { index: params.index, content: bodyStream(request), lengthBytes: bodyLength(request), signal }
+      const digest = contentDigest(request.headers['content-digest'] as string | undefined)
+      const content = { content: bodyStream(request), lengthBytes: bodyLength(request), digest }
+      const chunk = { index: params.index, ...content, signal }
       const { receivedChunks, receivedBytes } = await putChunk(ctx, params.dataset_id, params.upload_id, chunk)
       return { index: params.index, received: receivedChunks, received_bytes: receivedBytes }
     },

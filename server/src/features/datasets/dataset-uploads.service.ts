@@ -1,10 +1,11 @@
 import { audited } from '../../platform/audit.ts'
-import { openChunkFile } from '../../platform/blobs/chunk-file.ts'
+import { type ChunkInfo, openChunkFile } from '../../platform/blobs/chunk-file.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { badRequest, conflict, invalid, notFound, payloadTooLarge } from '../../platform/errors.ts'
 import { listSteps, startRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
+import { verified } from './chunk-digest.ts'
 import { requireDataset, requireUnsynced, requireWritable } from './dataset-access.ts'
 import { assembleUpload } from './dataset-assembly.runs.ts'
 import {
@@ -22,8 +23,10 @@ import {
 } from './dataset-uploads.store.ts'
 import { getDataset } from './datasets.service.ts'
 import { settleDataset } from './datasets.store.ts'
+import { uploadDigests } from './upload-digests.ts'
 import { removeUploadFolder, uploadPath } from './upload-folders.ts'
 import { baseName } from './upload-names.ts'
+import { uploadWrites } from './upload-writes.ts'
 
 export const defaultChunkBytes = 32 * 1024 * 1024
 const chunksMax = 100_000
@@ -107,12 +110,18 @@ export interface IncomingChunk {
   content: AsyncIterable<Uint8Array>
   /** As announced by the client, or null. */
   lengthBytes: number | null
+  /** SHA-256 as announced by the client, or null. */
+  digest: Buffer | null
   signal: AbortSignal
 }
 
 /** Takes one chunk to its place and records it, both durable, before it answers. @source contract B5.4 */
-export async function putChunk(ctx: TenantCtx, datasetId: string, id: string, chunk: IncomingChunk): Promise<Received> {
-  const { index, content, lengthBytes, signal } = chunk
+export function putChunk(ctx: TenantCtx, datasetId: string, id: string, chunk: IncomingChunk): Promise<Received> {
+  return uploadWrites.run(id, chunk.signal, (signal) => writeChunk(ctx, datasetId, id, { ...chunk, signal }))
+}
+
+async function writeChunk(ctx: TenantCtx, datasetId: string, id: string, chunk: IncomingChunk): Promise<Received> {
+  const { index, content, lengthBytes, digest, signal } = chunk
   const { upload, alreadyReceived } = await read(ctx, async (tx) => {
     const upload = await findUpload(tx, ctx.tenant.id, datasetId, id, ctx.clock.now())
     if (!upload) throw noUpload()
@@ -127,19 +136,23 @@ export async function putChunk(ctx: TenantCtx, datasetId: string, id: string, ch
     })
   if (expected > 0 && lengthBytes !== null && lengthBytes < expected)
     throw badRequest('The chunk is shorter than it should be.', { detail: { expected, received: lengthBytes } })
-  const file = await openChunkFile(await uploadPath(ctx, upload.id), upload)
+  const path = await uploadPath(ctx, upload.id)
+  const file = await openChunkFile(path, upload)
   let received: Received | null = null
-  await file.writeChunk(index, content, {
-    alreadyReceived,
-    signal,
-    async commit({ size, sha256 }) {
-      received = await transaction(ctx, async (tx) => {
-        const recorded = await recordChunk(tx, upload, { index, size, sha256 }, ctx.clock.now())
-        if (!recorded) throw notOpen(upload)
-        return recorded
-      })
-    },
-  })
+  const commit = async ({ size, sha256 }: ChunkInfo) => {
+    received = await transaction(ctx, async (tx) => {
+      const recorded = await recordChunk(tx, upload, { index, size, sha256 }, ctx.clock.now())
+      if (!recorded) throw notOpen(upload)
+      return recorded
+    })
+    uploadDigests.note(id, { path, size: upload.size, chunkSize: upload.chunkSize }, { index, sha256 })
+  }
+  try {
+    await file.writeChunk(index, verified(content, digest), { alreadyReceived, owned: true, signal, commit })
+  } catch (error) {
+    uploadDigests.noteFailure(id, index)
+    throw error
+  }
   return received!
 }
 
@@ -181,6 +194,7 @@ export async function abortUpload(ctx: TenantCtx, datasetId: string, id: string)
     if (!upload) throw noUpload()
     if (upload.state !== 'open') throw notOpen(upload)
     await deleteUpload(tx, id)
+    uploadDigests.forget(id)
     await settleDataset(tx, ctx.tenant.id, datasetId)
   })
   await removeUploadFolder(ctx, id)

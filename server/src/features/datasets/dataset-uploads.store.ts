@@ -96,6 +96,15 @@ export async function listChunks(tx: Tx, uploadId: string): Promise<number[]> {
   return rows.map((row) => row.chunkIndex)
 }
 
+/** Chunks of a complete session, in order. */
+export const listChunkDigests = (tx: Tx, uploadId: string): Promise<{ index: number; sha256: string }[]> =>
+  tx
+    .selectFrom('datasetUploadChunks')
+    .select(['chunkIndex as index', 'sha256'])
+    .where('uploadId', '=', uploadId)
+    .orderBy('chunkIndex')
+    .execute()
+
 export async function hasChunk(tx: Tx, uploadId: string, index: number): Promise<boolean> {
   const row = await tx
     .selectFrom('datasetUploadChunks')

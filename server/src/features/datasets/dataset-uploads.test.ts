@@ -240,6 +240,61 @@ describe('DELETE /api/v1/datasets/{dataset_id}/uploads/{upload_id}', () => {
   })
 })
 
+describe('a chunk with Content-Digest', () => {
+  const header = (bytes: Uint8Array) => `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
+  const sendChunk = (dataset: string, upload: string, bytes: Buffer, digest: string) =>
+    developer.call('PUT', `/api/v1/datasets/${dataset}/uploads/${upload}/chunks/0`, {
+      body: bytes as never,
+      headers: { 'content-type': 'application/octet-stream', 'content-digest': digest },
+    })
+
+  test('400 for other bytes, which change nothing, not even when sent again', async () => {
+    const id = await draft()
+    const content = randomBytes(900)
+    const { upload_id: upload } = await open(id, content)
+    const damaged = await sendChunk(id, upload, randomBytes(900), header(content))
+    expect(damaged.status).toBe(400)
+    expect(damaged.body.detail).toMatchObject({ reason: 'digest_mismatch', expected: sha256(content) })
+    expect((await sendChunk(id, upload, content, 'sha-256=:nonsense:')).status).toBe(400)
+    expect((await developer.get(`/api/v1/datasets/${id}/uploads/${upload}`)).body.received).toEqual([])
+    expect((await sendChunk(id, upload, content, header(content))).status).toBe(200)
+    expect((await sendChunk(id, upload, randomBytes(900), header(content))).status).toBe(400)
+    await developer.post(`/api/v1/datasets/${id}/uploads/${upload}:complete`)
+    const { result } = await ended(id, upload)
+    const file = await developer.get(`/api/v1/datasets/${id}/files/${result.file_ids[0]}`)
+    expect(file.body.digest).toBe(`sha256:${sha256(content)}`)
+  })
+})
+
+describe('a chunk that is being sent again while the upload is completed', () => {
+  test('is broken off: it reaches neither the file nor the blob store', async () => {
+    const id = await draft()
+    const content = randomBytes(64_000)
+    const { upload_id: upload } = await open(id, content, { chunk_size: 64_000 })
+    await chunk(id, upload, 0, content)
+    const path = `${platform.url}/api/v1/datasets/${id}/uploads/${upload}/chunks/0`
+    const sent = Promise.withResolvers<void>()
+    const slow = new ReadableStream({
+      async start(controller) {
+        controller.enqueue(new Uint8Array(1000))
+        sent.resolve()
+      },
+    })
+    const headers = { authorization: `Bearer ${developer.token}`, 'x-tenant': 'default' }
+    const body = { body: slow, duplex: 'half' } as RequestInit
+    const type = { 'content-type': 'application/octet-stream' }
+    const sending = fetch(path, { method: 'PUT', headers: { ...headers, ...type }, ...body }).catch(() => null)
+    await sent.promise
+    await eventually(async () => (await readdir(join(platform.dataDir, 'uploads', upload))).length > 1)
+    await developer.post(`/api/v1/datasets/${id}/uploads/${upload}:complete`)
+    const { state, result } = await ended(id, upload)
+    expect(state).toBe('done')
+    expect([409, undefined]).toContain((await sending)?.status)
+    const read = await developer.get(`/api/v1/datasets/${id}/files/${result.file_ids[0]}`)
+    expect(read.body.digest).toBe(`sha256:${sha256(content)}`)
+  })
+})
+
 describe('POST /api/v1/datasets/{dataset_id}/archive', () => {
   const archive = (id: string, bytes: Buffer, name = 'a.zip') => {
     const body = new FormData()
