@@ -24,6 +24,7 @@ import { datasetDigest, getDataset } from './datasets.service.ts'
 import { settleDataset, updateDataset } from './datasets.store.ts'
 import { kindOf } from './file-kinds.ts'
 import { imageFrom } from './image-source.ts'
+import { knownTotals } from './known-totals.ts'
 import { baseName } from './upload-names.ts'
 import { wholeContent } from './whole-content.ts'
 
@@ -44,8 +45,9 @@ export async function getFileWithObjects(ctx: TenantCtx, datasetId: string, file
 }
 
 export async function listFiles(ctx: TenantCtx, datasetId: string, filter: FileFilter) {
-  await getDataset(ctx, datasetId)
-  return read(ctx, (tx) => queryFiles(tx, ctx.tenant.id, datasetId, filter, ordering(fileSorts, filter)))
+  const totals = knownTotals(await getDataset(ctx, datasetId))
+  const target = { tenantId: ctx.tenant.id, datasetId }
+  return read(ctx, (tx) => queryFiles(tx, target, filter, ordering(fileSorts, filter), totals))
 }
 
 /**

@@ -153,22 +153,29 @@ export interface FileFilter extends ListQuery {
 
 const orderColumns = { created_at: 'createdAt', name: 'path', size: 'size', kind: 'kind', status: 'status' } as const
 
-/** One page of files; totals come from the counts kept beside. */
+/** One page of files; totals come from the counts kept beside, those of a search from `totals` where they are known. */
 export async function listFiles(
   tx: Tx,
-  tenantId: string,
-  datasetId: string,
+  { tenantId, datasetId }: { tenantId: string; datasetId: string },
   filter: FileFilter,
   order: { key: string; direction: 'asc' | 'desc' },
+  totals: KnownTotals,
 ): Promise<{ items: FileRow[]; total: number }> {
-  const total = filter.q?.trim()
-    ? await countMatching(tx, tenantId, datasetId, filter)
-    : await countFiles(tx, tenantId, datasetId, filter)
+  const q = filter.q?.trim()
+  const found = q ? await searchFiles(tx, tenantId, datasetId, q) : null
+  const query = filtered(tx, tenantId, datasetId, filter, found)
+  const count = async () =>
+    (await query.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()).total
+  const total = found
+    ? await count()
+    : q
+      ? await totals(filter, count)
+      : await countFiles(tx, tenantId, datasetId, filter)
   const window = pageWindow(filter, order.direction, total)
   if (!window) return { items: [], total }
   const column = orderColumns[order.key as keyof typeof orderColumns]
   // The ids first, from the index alone; then only the rows of the page. Paths are unique and need no second key.
-  const byColumn = filtered(tx, tenantId, datasetId, filter).select('id').orderBy(column, window.direction)
+  const byColumn = query.select('id').orderBy(column, window.direction)
   const ordered = column === 'path' ? byColumn : byColumn.orderBy('id', window.direction)
   const items = await tx
     .selectFrom('datasetFiles')
@@ -183,20 +190,27 @@ export async function listFiles(
   return { items, total }
 }
 
-function filtered(tx: Tx, tenantId: string, datasetId: string, filter: FileFilter) {
+/** Remembers the total of a filter, or counts it. */
+export type KnownTotals = (filter: FileFilter, count: () => Promise<number>) => Promise<number>
+
+/** Up to here a search hands over what it found; beyond, the list is read in its order until a page is full. */
+const foundMax = 2000
+
+/** The ids of all files that match, or null when there are many. */
+async function searchFiles(tx: Tx, tenantId: string, datasetId: string, q: string): Promise<string[] | null> {
+  const { rows } = await sql<{ id: string }>`
+    select search_dataset_files(${tenantId}, ${datasetId}, ${likePattern(q)}, ${foundMax + 1}) as id`.execute(tx)
+  return rows.length > foundMax ? null : rows.map(({ id }) => id)
+}
+
+function filtered(tx: Tx, tenantId: string, datasetId: string, filter: FileFilter, found: string[] | null) {
   let query = tx.selectFrom('datasetFiles').where('tenantId', '=', tenantId).where('datasetId', '=', datasetId)
   if (filter.status) query = query.where('status', '=', filter.status)
   if (filter.kind) query = query.where('kind', '=', filter.kind)
   if (filter.origin) query = query.where('origin', '=', filter.origin)
   const q = filter.q?.trim()
+  if (found) return query.where(sql<SqlBool>`id = any(${found}::uuid[])`)
   return q ? query.where(sql<SqlBool>`(path ilike ${likePattern(q)} or label ilike ${likePattern(q)})`) : query
-}
-
-async function countMatching(tx: Tx, tenantId: string, datasetId: string, filter: FileFilter): Promise<number> {
-  const { total } = await filtered(tx, tenantId, datasetId, filter)
-    .select(({ fn }) => fn.countAll<number>().as('total'))
-    .executeTakeFirstOrThrow()
-  return total
 }
 
 async function countFiles(tx: Tx, tenantId: string, datasetId: string, filter: FileFilter): Promise<number> {

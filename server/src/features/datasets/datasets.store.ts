@@ -184,7 +184,7 @@ export async function listDatasets(
   if (filter.status) query = query.where('state', '=', filter.status)
   if (filter.source) query = query.where('source', '=', filter.source)
   if (filter.external_source) query = query.where('externalSourceId', '=', filter.external_source)
-  if (filter.q?.trim()) query = query.where(matching(filter.q))
+  if (filter.q?.trim()) query = query.where(await matching(tx, tenantId, filter.q))
   const { total } = await query.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
   const window = pageWindow(filter, order.direction, total)
   if (!window) return { items: [], total }
@@ -199,8 +199,14 @@ export async function listDatasets(
   return { items: window.backwards ? items.reverse() : items, total }
 }
 
-function matching(q: string): Expression<SqlBool> {
+/** Up to here a search hands over what it found; beyond, the list is read in its order until a page is full. */
+const foundMax = 2000
+
+async function matching(tx: Tx, tenantId: string, q: string): Promise<Expression<SqlBool>> {
   const pattern = likePattern(q)
+  const { rows } = await sql<{ id: string }>`
+    select search_datasets(${tenantId}, ${pattern}, ${foundMax + 1}) as id`.execute(tx)
+  if (rows.length <= foundMax) return sql<SqlBool>`id = any(${rows.map(({ id }) => id)}::text[])`
   return sql<SqlBool>`(name ilike ${pattern} or id ilike ${pattern} or source ilike ${pattern})`
 }
 
