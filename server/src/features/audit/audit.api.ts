@@ -2,7 +2,7 @@ import type { Ctx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { read } from '../../platform/transaction.ts'
 import { countTenantRows, dropCountsOf } from './chain.store.ts'
-import { eraseAudit, sealAudit } from './chain.ts'
+import { type ChainReport, eraseAudit, sealAudit, verifyAudit } from './chain.ts'
 import { insertOnce, type SystemEntry } from './entries.store.ts'
 
 export const countTenantAudit = (tx: Tx, tenantId: string): Promise<number> => countTenantRows(tx, tenantId)
@@ -17,3 +17,6 @@ export async function eraseTenantAudit(ctx: Ctx, tenantId: string, signal: Abort
 
 /** Writes an entry of the system for what a run did; one of that id is written once. `detail` must hold no secret. */
 export const recordSystemEntry = (tx: Tx, ctx: Ctx, entry: SystemEntry): Promise<void> => insertOnce(tx, ctx, entry)
+
+/** Whether the chain holds, from its first link to its last. */
+export const checkAudit = (ctx: Ctx): Promise<ChainReport> => verifyAudit(ctx)

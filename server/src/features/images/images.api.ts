@@ -5,6 +5,8 @@ import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict } from '../../platform/errors.ts'
 import { loadImage } from './images.service.ts'
+import type { ImageState } from './images.states.ts'
+import { findNewestImage } from './images.store.ts'
 
 /** What other features may know of images. */
 
@@ -24,6 +26,16 @@ export async function getReadyImage(tx: Tx, ctx: TenantCtx, imageId: string): Pr
   if (state !== 'READY' || !repository || !digest)
     throw conflict(`The image is ${state}, not READY.`, { detail: { reason: 'image_not_ready', state } })
   return { id, modelId, modelName, modelVersion, repository, digest }
+}
+
+/** Where the newest image of a model's version stands; null when none was ever built. */
+export async function findImageState(
+  tx: Tx,
+  tenantId: string,
+  version: { modelId: string; version: number },
+): Promise<{ state: ImageState; fault: string | null } | null> {
+  const image = await findNewestImage(tx, tenantId, version)
+  return image && { state: image.state, fault: image.error?.message ?? null }
 }
 
 /** The content of a published image, for the compute to start. */

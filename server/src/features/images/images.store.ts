@@ -31,6 +31,25 @@ export type NewImage = Pick<
   'id' | 'modelId' | 'modelName' | 'modelVersion' | 'builderTag' | 'runId' | 'createdBy'
 >
 
+/** The newest image of a version, whatever became of it. */
+export async function findNewestImage(
+  tx: Tx,
+  tenantId: string,
+  { modelId, version }: { modelId: string; version: number },
+): Promise<Pick<ImageRow, 'id' | 'state' | 'error'> | null> {
+  const row = await tx
+    .selectFrom('modelImages')
+    .select(['id', 'state', 'error'])
+    .where('tenantId', '=', tenantId)
+    .where('modelId', '=', modelId)
+    .where('modelVersion', '=', version)
+    .orderBy('createdAt', 'desc')
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return (row as Pick<ImageRow, 'id' | 'state' | 'error'> | undefined) ?? null
+}
+
 /** False when a build of the same version by the same builder is under way. */
 export async function insertImage(tx: Tx, tenantId: string, image: NewImage): Promise<boolean> {
   const inserted = await tx

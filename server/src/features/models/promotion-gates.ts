@@ -1,14 +1,26 @@
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
+import { findImageState } from '../images/images.api.ts'
 import type { PromotionRow } from './promotions.store.ts'
 import { versionFiles } from './version-files.ts'
 import { findVersion, findVersionsInStage, type VersionRow } from './versions.store.ts'
 
+/** A figure of the candidate beside that of the version in Production. */
+export interface GateFigure {
+  key: string
+  value: number
+  /** Null where nothing is in Production, or it lacks the figure. */
+  reference: number | null
+  /** Whether it is worse than the reference; null without one. */
+  worse: boolean | null
+}
+
 /** Something the platform can say about a version before somebody decides; it advises and never decides. */
 export interface PromotionGate {
-  name: 'files' | 'lineage' | 'validation'
+  name: 'files' | 'lineage' | 'image' | 'validation' | 'drift'
   state: 'passed' | 'failed' | 'unknown'
   message: string
+  figures: GateFigure[]
 }
 
 /** Figures where less is better; of all others more is. */
@@ -16,49 +28,75 @@ const lowerIsBetter = /loss|error|latency|mae|mse|rmse/i
 
 /** What stands for and against the version that is to become Production. */
 export async function promotionGates(tx: Tx, ctx: TenantCtx, promotion: PromotionRow): Promise<PromotionGate[]> {
-  const { modelId, modelName, toVersion, replacedVersions } = promotion
+  const { modelName, toVersion } = promotion
   const to = await findVersion(tx, ctx.tenant.id, modelName, toVersion)
   if (!to) return []
-  const [before] = replacedVersions
-  const current = before
-    ? await findVersion(tx, ctx.tenant.id, modelName, before)
-    : (await findVersionsInStage(tx, ctx.tenant.id, modelId, 'Production')).find((row) => row.version !== toVersion)
   const files = await versionFiles(tx, ctx, to)
-  return [filesGate(files.length), lineageGate(to), validationGate(to, current ?? null)]
+  return [
+    filesGate(files.length),
+    lineageGate(to),
+    imageGate(await findImageState(tx, ctx.tenant.id, to)),
+    validationGate(to, await referenceOf(tx, ctx, promotion)),
+    driftGate(),
+  ]
 }
+
+/** What it is measured against: the version it replaced, or as long as it waits the one in Production. */
+async function referenceOf(tx: Tx, ctx: TenantCtx, promotion: PromotionRow): Promise<VersionRow | null> {
+  const { modelId, modelName, toVersion, replacedVersions } = promotion
+  const [before] = replacedVersions
+  if (before) return findVersion(tx, ctx.tenant.id, modelName, before)
+  const current = await findVersionsInStage(tx, ctx.tenant.id, modelId, 'Production')
+  return current.find((row) => row.version !== toVersion) ?? null
+}
+
+const gate = (
+  name: PromotionGate['name'],
+  state: PromotionGate['state'],
+  message: string,
+  figures: GateFigure[] = [],
+): PromotionGate => ({ name, state, message, figures })
 
 const filesGate = (count: number): PromotionGate =>
   count > 0
-    ? { name: 'files', state: 'passed', message: `${count} files are kept.` }
-    : { name: 'files', state: 'failed', message: 'The platform holds no file of this version.' }
+    ? gate('files', 'passed', `${count} files are kept.`)
+    : gate('files', 'failed', 'The platform holds no file of this version.')
 
 function lineageGate({ dataset, runId }: VersionRow): PromotionGate {
-  if (dataset && runId) {
-    return { name: 'lineage', state: 'passed', message: `Trained in a known run on ${dataset.name}.` }
-  }
+  if (dataset && runId) return gate('lineage', 'passed', `Trained in a known run on ${dataset.name}.`)
   const unknown = [...(runId ? [] : ['its run']), ...(dataset ? [] : ['its data set'])].join(' and ')
-  return { name: 'lineage', state: 'unknown', message: `The platform does not know ${unknown}.` }
+  return gate('lineage', 'unknown', `The platform does not know ${unknown}.`)
 }
 
-/** Every figure that both versions have, the candidate against the one in Production. */
+function imageGate(image: Awaited<ReturnType<typeof findImageState>>): PromotionGate {
+  if (!image) return gate('image', 'unknown', 'No image was built of this version; it cannot be served yet.')
+  if (image.state === 'READY') return gate('image', 'passed', 'Its newest image is READY to be served.')
+  if (image.state === 'FAILED')
+    return gate('image', 'failed', `Its newest image failed: ${image.fault ?? 'unknown why'}`)
+  return gate('image', 'unknown', `Its newest image is ${image.state}.`)
+}
+
+/** Every figure of the candidate against the one in Production. */
 function validationGate(to: VersionRow, current: VersionRow | null): PromotionGate {
-  if (Object.keys(to.metrics).length === 0) {
-    return { name: 'validation', state: 'unknown', message: 'No validation figures are registered.' }
-  }
-  if (!current)
-    return { name: 'validation', state: 'passed', message: 'Validated; nothing is in Production to compare.' }
-  const shared = Object.keys(to.metrics).filter((key) => key in current.metrics)
-  if (shared.length === 0) {
-    return { name: 'validation', state: 'unknown', message: 'It shares no figure with the version in Production.' }
-  }
-  const worse = shared.filter((key) => isWorse(key, to.metrics[key]!, current.metrics[key]!))
-  const figures = (worse.length ? worse : shared)
-    .map((key) => `${key} ${current.metrics[key]} → ${to.metrics[key]}`)
+  const figures = Object.entries(to.metrics).map(([key, value]) => figureOf(key, value, current?.metrics[key] ?? null))
+  if (figures.length === 0) return gate('validation', 'unknown', 'No validation figures are registered.')
+  if (!current) return gate('validation', 'passed', 'Validated; nothing is in Production to compare.', figures)
+  const shared = figures.filter(({ worse }) => worse !== null)
+  if (shared.length === 0)
+    return gate('validation', 'unknown', 'It shares no figure with the version in Production.', figures)
+  const worse = shared.filter((figure) => figure.worse)
+  const words = (worse.length ? worse : shared)
+    .map(({ key, value, reference }) => `${key} ${reference} → ${value}`)
     .join(', ')
   return worse.length
-    ? { name: 'validation', state: 'failed', message: `Worse than version ${current.version}: ${figures}.` }
-    : { name: 'validation', state: 'passed', message: `At least as good as version ${current.version}: ${figures}.` }
+    ? gate('validation', 'failed', `Worse than version ${current.version}: ${words}.`, figures)
+    : gate('validation', 'passed', `At least as good as version ${current.version}: ${words}.`, figures)
 }
 
-const isWorse = (key: string, value: number, reference: number) =>
-  lowerIsBetter.test(key) ? value > reference : value < reference
+function figureOf(key: string, value: number, reference: number | null): GateFigure {
+  const worse = reference === null ? null : lowerIsBetter.test(key) ? value > reference : value < reference
+  return { key, value, reference, worse }
+}
+
+/** Nothing records predictions, so there is nothing to measure it by. */
+const driftGate = () => gate('drift', 'unknown', 'Drift is not measured: no predictions are recorded.')

@@ -23,11 +23,20 @@ export const PromotionOut = named('Promotion', {
   replaced_versions: Type.Array(version('Version.'), { description: 'What was in Production before it.' }),
   gates: Type.Array(
     named('PromotionGate', {
-      name: oneOf(['files', 'lineage', 'validation'], { description: 'What was looked at.' }),
+      name: oneOf(['files', 'lineage', 'image', 'validation', 'drift'], { description: 'What was looked at.' }),
       state: oneOf(['passed', 'failed', 'unknown'], { description: 'What came of it; it advises and never decides.' }),
       message: text('In words, with the figures.'),
+      figures: Type.Array(
+        Type.Object({
+          key: text('Figure.'),
+          value: Type.Number({ description: 'Of this version.' }),
+          reference: nullable(Type.Number({ description: 'Of the version in Production; null when it has none.' })),
+          worse: nullable(Type.Boolean({ description: 'Whether it is worse than the reference.' })),
+        }),
+        { description: 'What the validation measured, beside the version in Production; empty for other gates.' },
+      ),
     }),
-    { description: 'What the platform can say about the version.' },
+    { description: 'What the platform can say about the version; in lists of requests that are PENDING alone.' },
   ),
   created_at: timestamp('When it was requested.'),
   expires_at: timestamp('When it expires undecided.'),

@@ -146,7 +146,9 @@ export function searchPromotions(
   return promoting(ctx, async (tx) => {
     const { items, total } = await listPromotions(tx, ctx.tenant.id, filter)
     const withGates: ShownPromotion[] = []
-    for (const row of items) withGates.push({ ...row, gates: await promotionGates(tx, ctx, row) })
+    // What is decided is decided; of the others there is at most one per model.
+    for (const row of items)
+      withGates.push({ ...row, gates: row.status === 'PENDING' ? await promotionGates(tx, ctx, row) : [] })
     return { items: withGates, total }
   })
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { transaction } from '../../platform/db/transaction.ts'
+import { newId } from '../../platform/ids.ts'
 import { registerModelVersion } from './models.api.ts'
 
 let platform: TestPlatform
@@ -76,12 +77,42 @@ describe('POST /api/v1/models/{name}/{version}/promote', () => {
     const reply = await request('3')
     expect(reply.status).toBe(201)
     expect(reply.body).toMatchObject({ model: name, to_version: '3', status: 'PENDING', requested_by: requester.email })
-    expect(reply.body.gates.map((gate: { name: string; state: string }) => [gate.name, gate.state])).toEqual([
+    const gates: { name: string; state: string; message: string; figures: object[] }[] = reply.body.gates
+    expect(gates.map((gate) => [gate.name, gate.state])).toEqual([
       ['files', 'passed'],
       ['lineage', 'passed'],
+      ['image', 'unknown'],
       ['validation', 'failed'],
+      ['drift', 'unknown'],
     ])
+    expect(gates[3]!.figures).toEqual([{ key: 'top1', value: 0.7, reference: 0.9, worse: true }])
+    expect(gates[4]!.message).toContain('no predictions')
     expect(await stages()).toEqual(['None', 'Production', 'None'])
+  })
+
+  test('201 shows where the newest image of the version stands', async () => {
+    const { id } = (await request('3')).body
+    const imageGate = async () => {
+      const { gates } = (await viewer.get(`/api/v1/promotions/${id}`)).body
+      return gates.find((gate: { name: string }) => gate.name === 'image')
+    }
+    const [model] = await work((tx) => tx.selectFrom('models').select('id').where('name', '=', name).execute())
+    const image = { tenantId: tenant.id, modelId: model!.id, modelName: name, modelVersion: 3, createdBy: 'x' }
+    for (const [state, expected, message] of [
+      ['BUILDING', 'unknown', 'BUILDING'],
+      ['FAILED', 'failed', 'the layer broke'],
+      ['READY', 'passed', 'READY'],
+    ] as const) {
+      const error = state === 'FAILED' ? JSON.stringify({ message: 'the layer broke', step: null }) : null
+      const build = { id: newId(), runId: newId(), builderTag: state, state, error }
+      await work((tx) =>
+        tx
+          .insertInto('modelImages')
+          .values({ ...image, ...build })
+          .execute(),
+      )
+      expect(await imageGate()).toMatchObject({ state: expected, message: expect.stringContaining(message) })
+    }
   })
 
   test('409 while another request waits, and for what is in Production; 404 for what is not there', async () => {
