@@ -14,6 +14,7 @@ import { modelsFeature } from './features/models/models.feature.ts'
 import { notificationsFeature } from './features/notifications/notifications.feature.ts'
 import { registryFeature } from './features/registry/registry.feature.ts'
 import { servingFeature } from './features/serving/serving.feature.ts'
+import { storageFeature } from './features/storage/storage.feature.ts'
 import { healthFeature } from './features/system/health.feature.ts'
 import { systemFeature } from './features/system/system.feature.ts'
 import { toggled } from './features/tenants/tenant-features.ts'
@@ -48,6 +49,7 @@ export function createFeatures({ config, signer, metrics }: AppParts): Feature[]
     imagesFeature,
     servingFeature(),
     registryFeature(),
+    storageFeature(() => features),
     healthFeature(() => features),
     // The last one describes all the others.
     systemFeature(() => operationsOf(features), metrics),

@@ -37,6 +37,11 @@ export interface Feature {
   tenantCounts?(tx: Tx, tenantId: string): Promise<Record<string, number>>
   /** What of the records grows old. */
   retention?: RetentionRule[]
+  /**
+   * Of these digests of stored content, those that rows of this feature refer to, for any tenant. What no feature names
+   * is swept: a feature that keeps a digest of the blob store must say so here. @source ADR 11
+   */
+  heldDigests?(tx: Tx, digests: string[]): Promise<string[]>
   healthChecks?: HealthCheck[]
   /** Groups of notifications, in the order of the preferences page. */
   notificationGroups?: { name: string; title: string }[]

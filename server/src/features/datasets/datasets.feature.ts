@@ -7,6 +7,7 @@ import { validateDataset } from './dataset-validation.runs.ts'
 import { datasetVersionRoutes } from './dataset-versions.routes.ts'
 import { datasetRoutes } from './datasets.routes.ts'
 import { countDatasets } from './datasets.store.ts'
+import { heldContents } from './held-contents.store.ts'
 
 const tenMinutesMs = 600_000
 
@@ -16,5 +17,6 @@ export const datasetsFeature: Feature = defineFeature({
   runs: [assembleUpload, validateDataset, expireUploads],
   schedules: [{ name: 'datasets.expireUploads', every: tenMinutesMs, kind: 'datasets.expireUploads', input: null }],
   tenantCounts: countDatasets,
+  heldDigests: heldContents,
   notificationGroups: [{ name: 'dataset', title: 'Datasets' }],
 })

@@ -4,6 +4,7 @@ import { defineFeature, type Feature } from '../../platform/feature.ts'
 import { experimentOutputRoutes } from './experiment-outputs.routes.ts'
 import { experimentRoutes } from './experiments.routes.ts'
 import { trainingRun } from './experiments.runs.ts'
+import { heldContents } from './held-contents.store.ts'
 import { sweepRun } from './sweep.runs.ts'
 import { recallTrainerEnvironment } from './trainer-environment.ts'
 import { trainingAdminRoutes } from './training-admin.routes.ts'
@@ -16,6 +17,7 @@ export const experimentsFeature = ({ trainingSlots }: Pick<Config, 'trainingSlot
     runs: [{ ...trainingRun, maxConcurrent: trainingSlots }, sweepRun],
     schedules: [{ name: 'experiments.sweep', every: 600_000, kind: sweepRun.kind, input: null }],
     tenantPurge: [purgeWork],
+    heldDigests: heldContents,
     healthChecks: [
       {
         name: 'trainer environment',

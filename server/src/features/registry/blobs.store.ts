@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { Database } from '../../platform/db/database.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import type { RepositoryRow } from './repositories.store.ts'
 
@@ -25,7 +26,7 @@ export async function linkBlobs(tx: Tx, repository: RepositoryRow, blobs: BlobLi
 }
 
 /** A blob of the repository of that name. */
-export async function findBlobByName(tx: Tx, name: string, digest: string) {
+export async function findBlobByName(tx: Tx, name: string, digest: string): Promise<LinkedBlob | undefined> {
   return tx
     .selectFrom('registryRepositories as r')
     .innerJoin('registryBlobs as b', 'b.repositoryId', 'r.id')
@@ -33,6 +34,23 @@ export async function findBlobByName(tx: Tx, name: string, digest: string) {
     .where('r.name', '=', name)
     .where('b.digest', '=', digest)
     .executeTakeFirst()
+}
+
+export interface LinkedBlob extends BlobLink {
+  repositoryId: string
+  touchedAt: Date
+}
+
+/** The same outside of a transaction and in one round trip, for repositories of the tenant. */
+export async function findTenantBlob(
+  db: Pick<Database, 'kysely'>,
+  tenantId: string,
+  name: string,
+  digest: string,
+): Promise<LinkedBlob | undefined> {
+  const result = await sql<LinkedBlob>`
+    select * from registry_find_blob(${tenantId}, ${name}, ${digest})`.execute(db.kysely)
+  return result.rows[0]
 }
 
 /** A link to the blob in any of the tenant's repositories. */
@@ -79,14 +97,4 @@ export async function unlinkBlob(tx: Tx, repositoryId: string, digest: string): 
     .where('digest', '=', digest)
     .executeTakeFirst()
   return result.numDeletedRows > 0n
-}
-
-/** Notes content before its bytes come, so that a sweep neither misses nor takes it. */
-export async function noteContents(tx: Tx, digests: string[]): Promise<void> {
-  if (digests.length === 0) return
-  await tx
-    .insertInto('registryContents')
-    .values([...new Set(digests)].sort().map((digest) => ({ digest })))
-    .onConflict((oc) => oc.column('digest').doUpdateSet({ touchedAt: sql`now()` }))
-    .execute()
 }

@@ -3,8 +3,8 @@ import { digestOfFile } from '../../platform/blobs/digest.ts'
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { RunCanceled } from '../../platform/runs/define-run.ts'
-import { read, transaction } from '../../platform/transaction.ts'
-import { type BlobLink, noteContents } from './blobs.store.ts'
+import { transaction } from '../../platform/transaction.ts'
+import type { BlobLink } from './blobs.store.ts'
 import { type ArchivedBlob, type ArchivedImage, type ArchivedManifest, importFault } from './image-archive.ts'
 import { type ImportRow, lockImport, updateLiveImport } from './imports.store.ts'
 import { recordImage } from './manifests.service.ts'
@@ -92,7 +92,6 @@ async function storeFile(ctx: TenantCtx, { digest, path }: ArchivedBlob): Promis
   const algorithm = digestAlgorithm(digest)!
   const actual = algorithm === 'sha256' ? contentDigest : await digestOfFileBy(path, algorithm)
   if (actual !== digest) throw importFault('digest_mismatch', `The archive calls ${actual} by the name of ${digest}.`)
-  await read(ctx, (tx) => noteContents(tx, [contentDigest]))
   const copy = `${path}.adopted`
   await rm(copy, { force: true })
   await link(path, copy)
@@ -106,7 +105,6 @@ async function storeManifest(ctx: TenantCtx, { bytes, manifest }: ArchivedManife
     throw importFault('digest_mismatch', `The archive calls the manifest ${actual} by the name of ${manifest.digest}.`)
   }
   const contentDigest = digestOfBytes(bytes)
-  await read(ctx, (tx) => noteContents(tx, [contentDigest]))
   await ctx.blobs.put(oneChunk(bytes), { expected: contentDigest })
 }
 

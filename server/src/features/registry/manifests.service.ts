@@ -1,6 +1,6 @@
 import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict } from '../../platform/errors.ts'
-import { type BlobLink, linkBlobs, noteContents, touchBlobs } from './blobs.store.ts'
+import { type BlobLink, linkBlobs, touchBlobs } from './blobs.store.ts'
 import { type Hold, listHoldsOn } from './holds.store.ts'
 import { insertManifest } from './manifests.store.ts'
 import { ociError } from './oci/oci-errors.ts'
@@ -30,13 +30,12 @@ export async function recordManifest(tx: Tx, repository: RepositoryRow, record: 
   for (const tag of tags) await setTag(tx, repository, tag, manifest.digest)
 }
 
-/** Links what is in the blob store already, then records the manifest over it. */
+/** Links what the caller just put into the blob store or marked as used there, then records the manifest over it. */
 export async function recordImage(
   tx: Tx,
   repository: RepositoryRow,
   image: ManifestRecord & { blobs: BlobLink[] },
 ): Promise<void> {
-  await noteContents(tx, [image.contentDigest, ...image.blobs.map(({ contentDigest }) => contentDigest)])
   await linkBlobs(tx, repository, image.blobs)
   await recordManifest(tx, repository, image)
 }

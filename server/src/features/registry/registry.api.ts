@@ -2,7 +2,6 @@ import type { Descriptor } from '../../adapters/image-builder/image-builder.ts'
 import type { Services, SystemCtx, TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { notFound } from '../../platform/errors.ts'
-import { noteContents } from './blobs.store.ts'
 import { deleteHolds, insertHold } from './holds.store.ts'
 import { readJsonBlob, readManifest } from './manifest-reader.ts'
 import { recordImage } from './manifests.service.ts'
@@ -44,7 +43,7 @@ export async function publishImage(tx: Tx, ctx: TenantCtx | SystemCtx, image: Im
   const { digest, mediaType } = image.manifest
   const manifest = await readManifest(ctx.blobs, { contentDigest: digest, mediaType })
   const blobs = [image.config, ...image.layers]
-  await requireContents(tx, ctx, [image.manifest, ...blobs])
+  await requireContents(ctx, [image.manifest, ...blobs])
   await recordImage(tx, repository, {
     manifest,
     contentDigest: digest,
@@ -55,14 +54,10 @@ export async function publishImage(tx: Tx, ctx: TenantCtx | SystemCtx, image: Im
   return { repository: repository.name, tag: image.tag, digest, reference }
 }
 
-/** Noted first: from then on no sweep takes what is there. */
-async function requireContents(tx: Tx, ctx: TenantCtx | SystemCtx, contents: Descriptor[]): Promise<void> {
-  await noteContents(
-    tx,
-    contents.map(({ digest }) => digest),
-  )
+/** From then on no sweep takes what is there. */
+async function requireContents(ctx: TenantCtx | SystemCtx, contents: Descriptor[]): Promise<void> {
   for (const { digest } of contents) {
-    if (!(await ctx.blobs.stat(digest))) throw notFound('The store lacks a part of the image.', { detail: { digest } })
+    if (!(await ctx.blobs.use(digest))) throw notFound('The store lacks a part of the image.', { detail: { digest } })
   }
 }
 

@@ -10,6 +10,7 @@ import { registerRegistryMetrics } from './registry-metrics.ts'
 import { repositoryRoutes } from './repositories.routes.ts'
 import { countTenantContents } from './repositories.store.ts'
 import { sweepRun, sweepSchedule } from './sweep.runs.ts'
+import { heldContents } from './sweep.store.ts'
 import { tokenRoutes } from './tokens.routes.ts'
 
 export function registryFeature(): Feature {
@@ -24,6 +25,7 @@ export function registryFeature(): Feature {
     runs: [importRun, sweepRun],
     schedules: [sweepSchedule],
     tenantCounts: countTenantContents,
+    heldDigests: heldContents,
     retention: [importRetention],
     notificationGroups: [{ name: 'registry_tokens', title: 'Registry tokens' }, importGroup],
     metrics: registerRegistryMetrics,

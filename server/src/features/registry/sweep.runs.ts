@@ -1,6 +1,6 @@
 import type { Schedule } from '../../platform/runs/define-run.ts'
 import { defineRun, step } from '../../platform/runs/define-run.ts'
-import { expireSessions, removeOrphans, sweepBlobs, sweepContents } from './sweep.service.ts'
+import { expireSessions, removeOrphans, sweepBlobs } from './sweep.service.ts'
 import { announceExpiry } from './token-expiry.ts'
 
 /** Keeps the registry tidy while it is in use; there is no read-only mode. */
@@ -13,9 +13,6 @@ export const sweepRun = defineRun<null>({
     step('blobs', 'Unlink blobs that no manifest names', ({ ctx }) =>
       sweepBlobs(ctx, { tenantId: null, dryRun: false }),
     ),
-    step('contents', 'Remove content that no repository has', async ({ ctx }) => ({
-      removed: await sweepContents(ctx),
-    })),
     step('tokens', 'Announce tokens that expire soon', async ({ ctx }) => ({ announced: await announceExpiry(ctx) })),
   ],
 })

@@ -9,10 +9,7 @@ import {
   countUnreferencedBlobs,
   deleteEmptyRepositories,
   expireUploads,
-  forgetContents,
   liveUploadsAmong,
-  lockUnlinkedContents,
-  namedElsewhere,
   type Swept,
   unlinkUnreferencedBlobs,
 } from './sweep.store.ts'
@@ -47,26 +44,6 @@ export async function sweepBlobs(services: Services, request: SweepRequest): Pro
     if (gone.blobs === 0) return total
     total.blobs += gone.blobs
     total.bytes += gone.bytes
-  }
-}
-
-/** Removes bytes that no repository has any more, unless they are something else of the platform as well. */
-export async function sweepContents(services: Services, minimumAgeMs = restMs): Promise<number> {
-  const since = before(services, minimumAgeMs)
-  let removed = 0
-  for (;;) {
-    const digests = await system(services, async (tx) => {
-      const unlinked = await lockUnlinkedContents(tx, since, batchSize)
-      if (unlinked.length === 0) return unlinked
-      const kept = await namedElsewhere(tx, unlinked)
-      const doomed = unlinked.filter((digest) => !kept.has(digest))
-      // Before the rows are let go: a push of the same bytes waits for them and then finds no content, not a ghost.
-      for (const digest of doomed) await services.blobs.delete(digest)
-      await forgetContents(tx, unlinked)
-      removed += doomed.length
-      return unlinked
-    })
-    if (digests.length === 0) return removed
   }
 }
 

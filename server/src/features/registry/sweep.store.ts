@@ -42,27 +42,13 @@ export async function unlinkUnreferencedBlobs(tx: Tx, scope: SweepScope, limit: 
   return result.rows[0]!
 }
 
-/** Contents that no repository has any more, taken for this transaction; pushes of the same bytes wait for its end. */
-export async function lockUnlinkedContents(tx: Tx, before: Date, limit: number): Promise<string[]> {
+/** Of these contents, those that a blob or manifest of any repository is made of. */
+export async function heldContents(tx: Tx, digests: string[]): Promise<string[]> {
   const result = await sql<{ digest: string }>`
-    select c.digest from registry_contents c
-    where c.touched_at < ${before}
-      and not exists (select from registry_blobs b where b.content_digest = c.digest)
-      and not exists (select from registry_manifests m where m.content_digest = c.digest)
-    order by c.digest limit ${limit} for update skip locked`.execute(tx)
+    select d.digest from unnest(${digests}::text[]) d (digest)
+    where exists (select from registry_blobs b where b.content_digest = d.digest)
+      or exists (select from registry_manifests m where m.content_digest = d.digest)`.execute(tx)
   return result.rows.map((row) => row.digest)
-}
-
-/** Of these contents, those that another part of the platform has as well. */
-export async function namedElsewhere(tx: Tx, digests: string[]): Promise<Set<string>> {
-  const hex = digests.map((digest) => digest.replace('sha256:', ''))
-  const result = await sql<{ hex: string }>`select contents_named_elsewhere(${hex}) as hex`.execute(tx)
-  return new Set(result.rows.map((row) => `sha256:${row.hex}`))
-}
-
-/** Forgets contents; of those that others keep, too: their bytes are no longer the registry's to remove. */
-export async function forgetContents(tx: Tx, digests: string[]): Promise<void> {
-  await tx.deleteFrom('registryContents').where('digest', 'in', digests).execute()
 }
 
 /** Ends uploads that nobody touched since `before`; returns their ids. */

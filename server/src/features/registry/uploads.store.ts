@@ -7,11 +7,15 @@ import type { BlobLink } from './blobs.store.ts'
 /** Pushes take these steps all the time, so each is one statement that sets its own scope. */
 type Db = Pick<Database, 'kysely'>
 
-/** Begins an upload; the repository is made when it is not there yet. Returns the upload's id. */
-export async function startUpload(db: Db, tenantId: string, name: string): Promise<string> {
+/**
+ * Begins an upload; the repository is made when it is not there yet. Returns the upload's id, or null when the tenant has
+ * `most` of them under way.
+ */
+export async function startUpload(db: Db, tenantId: string, name: string, most: number): Promise<string | null> {
   const id = newId()
-  await sql`select registry_start_upload(${tenantId}, ${name}, ${id}, ${newId()})`.execute(db.kysely)
-  return id
+  const result = await sql<{ started: boolean }>`
+    select registry_start_upload(${tenantId}, ${name}, ${id}, ${newId()}, ${most}) as started`.execute(db.kysely)
+  return result.rows[0]!.started ? id : null
 }
 
 export interface OpenUpload {
@@ -23,18 +27,14 @@ export interface OpenUpload {
   leftBytes: number | null
 }
 
-/**
- * An upload of the repository of that name that has not ended.
- * @param content SHA-256 digest of what is to be stored next, which a sweep then leaves alone; null when not known yet
- */
+/** An upload of the repository of that name that has not ended. */
 export async function openUpload(
   db: Db,
   tenantId: string,
   upload: { name: string; id: string },
-  content: string | null,
 ): Promise<OpenUpload | undefined> {
   const result = await sql<Omit<OpenUpload, 'name'>>`
-    select * from registry_open_upload(${tenantId}, ${upload.name}, ${upload.id}, ${content})`.execute(db.kysely)
+    select * from registry_open_upload(${tenantId}, ${upload.name}, ${upload.id})`.execute(db.kysely)
   const row = result.rows[0]
   return row && { ...row, name: upload.name }
 }

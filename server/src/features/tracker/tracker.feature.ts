@@ -1,4 +1,5 @@
 import { defineFeature } from '../../platform/feature.ts'
+import { heldContents } from './held-contents.store.ts'
 import { artifactRoutes } from './mlflow/artifacts.routes.ts'
 import { experimentRoutes } from './mlflow/experiments.routes.ts'
 import { loggedModelRoutes } from './mlflow/logged-models.routes.ts'
@@ -34,5 +35,6 @@ export const trackerFeature = defineFeature({
   runs: [tokenExpiry],
   schedules: [tokenExpirySchedule],
   notificationGroups: [tokenGroup],
+  heldDigests: heldContents,
   protocol: (app, services) => mountMlflow(app, services, mlflowRoutes),
 })

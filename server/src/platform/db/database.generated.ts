@@ -480,11 +480,6 @@ export interface RegistryBlobs {
   touchedAt: Generated<Timestamp>;
 }
 
-export interface RegistryContents {
-  digest: string;
-  touchedAt: Generated<Timestamp>;
-}
-
 export interface RegistryHolds {
   createdAt: Generated<Timestamp>;
   digest: string;
@@ -924,6 +919,11 @@ export interface TrackerTokens {
   userId: string;
 }
 
+export interface UnheldContents {
+  digest: string;
+  since: Timestamp;
+}
+
 export interface Users {
   createdAt: Generated<Timestamp>;
   email: string;
@@ -970,7 +970,6 @@ export interface DB {
   notificationPreferences: NotificationPreferences;
   notifications: Notifications;
   registryBlobs: RegistryBlobs;
-  registryContents: RegistryContents;
   registryHolds: RegistryHolds;
   registryImports: RegistryImports;
   registryManifests: RegistryManifests;
@@ -1009,5 +1008,6 @@ export interface DB {
   trackerRuns: TrackerRuns;
   trackerTags: TrackerTags;
   trackerTokens: TrackerTokens;
+  unheldContents: UnheldContents;
   users: Users;
 }

@@ -33,7 +33,7 @@ export function layerCache(folder: string, store: BlobStore): LayerCache {
     async find(fingerprint) {
       const layer = await readFile(pathOf(fingerprint), 'utf8').then(parseLayer, () => null)
       if (!layer) return null
-      const info = await store.stat(layer.digest)
+      const info = await store.use(layer.digest)
       return info?.size === layer.size ? layer : null
     },
     async keep(fingerprint, layer) {

@@ -3,7 +3,7 @@ import { PlatformError } from '../../../platform/errors.ts'
 import { Answer } from '../../../platform/http/answer.ts'
 import { bodyStream } from '../../../platform/http/bodies.ts'
 import { transaction } from '../../../platform/transaction.ts'
-import { type BlobLink, linkBlobs, noteContents } from '../blobs.store.ts'
+import { type BlobLink, linkBlobs } from '../blobs.store.ts'
 import { quotaLeft } from '../quota.ts'
 import { ensureRepository } from '../repositories.store.ts'
 import { advanceUpload, endUpload, type OpenUpload } from '../uploads.store.ts'
@@ -16,7 +16,7 @@ import { uploadRange } from './oci-ranges.ts'
 export async function receiveWhole(call: OciCall, digest: string, upload?: OpenUpload): Promise<BlobLink> {
   const { ctx, request } = call
   if (digestAlgorithm(digest) !== 'sha256') return receiveOther(call, digest)
-  const maxBytes = upload ? roomOf(call, upload) : await roomFor(call, [digest])
+  const maxBytes = upload ? roomOf(call, upload) : await roomFor(call)
   const { size } = await naming(digest, () =>
     ctx.blobs.put(bodyStream(request), { expected: digest, maxBytes, owned: true }),
   )
@@ -27,12 +27,9 @@ export async function receiveWhole(call: OciCall, digest: string, upload?: OpenU
 async function receiveOther(call: OciCall, digest: string): Promise<BlobLink> {
   const { ctx, request } = call
   const hash = createHash(digestAlgorithm(digest)!)
-  const maxBytes = await roomFor(call, [])
+  const maxBytes = await roomFor(call)
   const info = await naming(digest, () => ctx.blobs.put(hashed(bodyStream(request), hash), { maxBytes, owned: true }))
   requireSame(digest, `${digestAlgorithm(digest)}:${hash.digest('hex')}`)
-  await call.look((tx) => noteContents(tx, [info.digest]))
-  // Its name was not known beforehand: a sweep may have taken it before it was noted.
-  if (!(await ctx.blobs.stat(info.digest))) throw new PlatformError('service_unavailable')
   return { digest, contentDigest: info.digest, size: info.size }
 }
 
@@ -74,7 +71,6 @@ export async function storeUpload(call: OciCall, upload: OpenUpload, digest: str
   const contentDigest = await registry.uploads.digest(path, size)
   const algorithm = digestAlgorithm(digest)!
   requireSame(digest, algorithm === 'sha256' ? contentDigest : await digestOfFileBy(path, algorithm))
-  if (contentDigest !== digest) await call.look((tx) => noteContents(tx, [contentDigest]))
   await ctx.blobs.adopt(path, { digest: contentDigest })
   return { digest, contentDigest, size }
 }
@@ -108,12 +104,9 @@ function roomOf({ ctx }: OciCall, { leftBytes, receivedBytes }: OpenUpload): num
   return Math.min(leftBytes ?? Number.POSITIVE_INFINITY, ctx.config.maxUploadBytes - receivedBytes)
 }
 
-/** The same for a blob that comes without an upload; notes what is to come. */
-async function roomFor({ ctx, look }: OciCall, digests: string[]): Promise<number> {
-  const left = await look(async (tx) => {
-    await noteContents(tx, digests)
-    return quotaLeft(tx, ctx.tenant.id)
-  })
+/** The same for a blob that comes without an upload. */
+async function roomFor({ ctx, look }: OciCall): Promise<number> {
+  const left = await look((tx) => quotaLeft(tx, ctx.tenant.id))
   if (left <= 0) throw overQuota()
   return Math.min(left, ctx.config.maxUploadBytes)
 }

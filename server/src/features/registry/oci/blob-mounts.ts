@@ -1,5 +1,5 @@
 import { transaction } from '../../../platform/db/transaction.ts'
-import { type BlobLink, findBlobByName, findBlobInTenant, noteContents } from '../blobs.store.ts'
+import { type BlobLink, findBlobByName, findBlobInTenant } from '../blobs.store.ts'
 import { findRepository, isSharedWith } from '../repositories.store.ts'
 import { sharedNamespace } from '../repository-names.ts'
 import type { OciCall } from './oci-call.ts'
@@ -11,9 +11,8 @@ import type { OciCall } from './oci-call.ts'
 export async function findMountable(call: OciCall, mount: Mount): Promise<BlobLink | null> {
   const link = await findLink(call, mount)
   if (!link) return null
-  await call.look((tx) => noteContents(tx, [link.contentDigest]))
-  // It was noted a moment after it was found: a sweep may have come in between.
-  return (await call.ctx.blobs.stat(link.contentDigest)) ? link : null
+  // The other repository may let go of it at any moment; marked as used it stays until it is linked here.
+  return (await call.ctx.blobs.use(link.contentDigest)) ? link : null
 }
 
 interface Mount {

@@ -2,7 +2,7 @@ import { audited } from '../../../platform/audit.ts'
 import { Answer } from '../../../platform/http/answer.ts'
 import { matchesEtag } from '../../../platform/http/content.ts'
 import { transaction } from '../../../platform/transaction.ts'
-import { findBlobByName, touchBlobs, unlinkBlob } from '../blobs.store.ts'
+import { findBlobByName, findTenantBlob, type LinkedBlob, touchBlobs, unlinkBlob } from '../blobs.store.ts'
 import { requireUnheld } from '../manifests.service.ts'
 import { lockRepository } from '../repositories.store.ts'
 import { BlobAnswer } from './blob-answer.ts'
@@ -23,14 +23,12 @@ export function answerBlob(call: OciCall, route: BlobRoute): Promise<Answer> {
 /** @source contract B9.11, RFC 9110 §14 */
 async function getBlob(call: OciCall, { method, name, digest }: BlobRoute): Promise<Answer> {
   const { ctx, request } = call
-  const blob = await call.look(async (tx) => {
-    const found = await findBlobByName(tx, name, digest)
-    if (found && method === 'HEAD' && Date.now() - found.touchedAt.getTime() > touchAfterMs) {
-      await touchBlobs(tx, found.repositoryId, [digest])
-    }
-    return found
-  })
-  if (!blob) throw ociError('BLOB_UNKNOWN', { detail: { name, digest } })
+  const blob = call.shared
+    ? await call.look((tx) => findBlobByName(tx, name, digest))
+    : await findTenantBlob(ctx.db, ctx.tenant.id, name, digest)
+  if (!blob || (method === 'HEAD' && !(await stays(call, blob)))) {
+    throw ociError('BLOB_UNKNOWN', { detail: { name, digest } })
+  }
   const etag = `"${digest}"`
   const headers: Record<string, string> = {
     'content-type': 'application/octet-stream',
@@ -46,6 +44,12 @@ async function getBlob(call: OciCall, { method, name, digest }: BlobRoute): Prom
   const status = range ? 206 : 200
   if (method === 'HEAD') return new Answer({ status, headers })
   return new BlobAnswer({ status, headers }, await ctx.blobs.reader(blob.contentDigest), part)
+}
+
+/** Makes sure that the blob is there for a day; false when a sweep took it a moment ago. */
+async function stays({ look }: OciCall, { repositoryId, digest, touchedAt }: LinkedBlob): Promise<boolean> {
+  if (Date.now() - touchedAt.getTime() <= touchAfterMs) return true
+  return (await look((tx) => touchBlobs(tx, repositoryId, [digest]))).has(digest)
 }
 
 /** Out of this repository alone; others that have it keep it. @source contract B9.12 */

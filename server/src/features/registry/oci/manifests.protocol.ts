@@ -4,7 +4,6 @@ import { Answer } from '../../../platform/http/answer.ts'
 import { bodyStream } from '../../../platform/http/bodies.ts'
 import { matchesEtag } from '../../../platform/http/content.ts'
 import { transaction } from '../../../platform/transaction.ts'
-import { noteContents } from '../blobs.store.ts'
 import { recordManifest, requireUnheld } from '../manifests.service.ts'
 import { deleteManifest, findManifestByName, pullManifest } from '../manifests.store.ts'
 import { ensureRepository, lockRepository } from '../repositories.store.ts'
@@ -52,8 +51,6 @@ async function putManifest(call: OciCall, { name, reference }: ManifestRoute): P
   requireManifestDigest(bytes, reference)
   const contentDigest = parsed.digest
   const manifest = 'digest' in reference ? { ...parsed, digest: reference.digest } : parsed
-  // Noted first, then stored, then linked: a sweep in between finds it noted.
-  await call.look((tx) => noteContents(tx, [contentDigest]))
   await ctx.blobs.put(oneChunk(bytes), { expected: contentDigest })
   audited(ctx, name, { digest: manifest.digest, tags })
   await transaction(ctx, async (tx) => {

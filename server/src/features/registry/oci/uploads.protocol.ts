@@ -12,6 +12,9 @@ import { requireNextChunk, uploadRange } from './oci-ranges.ts'
 
 type UploadRoute = Extract<OciRoute, { kind: 'upload' }>
 
+/** Uploads that a tenant may have under way at once: each takes a row and, with its first byte, a file. */
+const uploadsMax = 1000
+
 /** `POST <name>/blobs/uploads/`: a session, a mount, or the whole blob at once. @source contract B9.9, B9.10 */
 export async function startUpload(call: OciCall, name: string): Promise<Answer> {
   const start = parseUploadStart(call.query)
@@ -22,7 +25,11 @@ export async function startUpload(call: OciCall, name: string): Promise<Answer> 
   if (start.kind === 'monolithic' && hasBody(call, start.digest)) {
     return linkBlob(call, name, await receiveWhole(call, start.digest), null)
   }
-  const id = await insertUpload(call.ctx.db, call.ctx.tenant.id, name)
+  const id = await insertUpload(call.ctx.db, call.ctx.tenant.id, name, uploadsMax)
+  if (!id) {
+    const message = `The tenant has ${uploadsMax} uploads under way; finish or cancel some. They end after a day.`
+    throw ociError('TOOMANYREQUESTS', { message, headers: { 'retry-after': '60' } })
+  }
   return new Answer({ status: 202, headers: progressHeaders({ name, id, receivedBytes: 0 }) })
 }
 
@@ -33,8 +40,7 @@ function hasBody({ request }: OciCall, digest: string): boolean {
 
 export async function answerUpload(call: OciCall, { method, name, uploadId }: UploadRoute): Promise<Answer> {
   const digest = method === 'PUT' ? parseUploadEnd(call.query) : null
-  const content = digest && digestAlgorithm(digest) === 'sha256' ? digest : null
-  const upload = await openUpload(call.ctx.db, call.ctx.tenant.id, { name, id: uploadId }, content)
+  const upload = await openUpload(call.ctx.db, call.ctx.tenant.id, { name, id: uploadId })
   if (!upload) throw ociError('BLOB_UPLOAD_UNKNOWN', { detail: { upload: uploadId } })
   switch (method) {
     case 'GET':
