@@ -6,6 +6,7 @@ import { catalogFeature } from './features/catalog/catalog.feature.ts'
 import { datasetCacheFeature } from './features/dataset-cache/dataset-cache.feature.ts'
 import { datasetsFeature } from './features/datasets/datasets.feature.ts'
 import { experimentsFeature } from './features/experiments/experiments.feature.ts'
+import { externalSourcesFeature } from './features/external-sources/external-sources.feature.ts'
 import { identityFeature } from './features/identity/identity.feature.ts'
 import type { TokenSigner } from './features/identity/tokens.ts'
 import { imagesFeature } from './features/images/images.feature.ts'
@@ -41,6 +42,7 @@ export function createFeatures({ config, signer, metrics }: AppParts): Feature[]
     auditFeature,
     notificationsFeature(() => features, mail),
     datasetsFeature,
+    externalSourcesFeature,
     catalogFeature,
     experimentsFeature(config),
     datasetCacheFeature,

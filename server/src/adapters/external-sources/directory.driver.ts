@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open, opendir, realpath, stat } from 'node:fs/promises'
-import { join, sep } from 'node:path'
+import { join, resolve, sep } from 'node:path'
 import {
   type DirectoryConfig,
   type ExternalSource,
@@ -36,12 +36,15 @@ export function directorySource({ path }: DirectoryConfig, settings: SourceSetti
 
 /** Where the source really is. Throws `denied` unless the operator allowed it. */
 export async function resolveRoot(path: string, { sourceFolders, dataDir }: SourceSettings): Promise<string> {
+  const notAllowed = () =>
+    new SourceError('denied', 'The folder is not below one that the operator names in PLATFORM_MLOPS_SOURCE_FOLDERS.')
+  // By its name first: what lies elsewhere is not even told to be there or not.
+  if (!sourceFolders.some((folder) => isBelow(resolve(path), resolve(folder)))) throw notAllowed()
   const root = await realpath(path).catch((error) => {
     throw faultOf(error, 'The folder')
   })
   const allowed = await Promise.all(sourceFolders.map((folder) => realpath(folder).catch(() => null)))
-  if (!allowed.some((folder) => folder !== null && isBelow(root, folder)))
-    throw new SourceError('denied', 'The folder is not below one of PLATFORM_MLOPS_SOURCE_FOLDERS.')
+  if (!allowed.some((folder) => folder !== null && isBelow(root, folder))) throw notAllowed()
   if (isBelow(root, await realpath(dataDir).catch(() => dataDir)))
     throw new SourceError('denied', 'The folder belongs to the platform itself.')
   if (!(await stat(root)).isDirectory()) throw new SourceError('invalid', 'It is not a folder.')

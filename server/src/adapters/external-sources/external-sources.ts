@@ -5,6 +5,8 @@
  * @source house.md §1 (adapters/external-sources), contract PR-22 to PR-31
  */
 export interface ExternalSources {
+  /** Throws `SourceError` for an address that would always be refused; asks the source itself nothing. */
+  vet(address: SourceAddress): Promise<void>
   /** Reads nothing yet. */
   open(address: SourceAddress): ExternalSource
 }

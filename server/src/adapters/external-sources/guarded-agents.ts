@@ -68,14 +68,24 @@ export function guardedAgents(allowedHosts: string[]): GuardedAgents {
 
 const bare = (host: string) => host.toLowerCase().replace(/^\[|\]$/g, '')
 
+/** Throws `denied` for a literal address that is refused; of a name only its addresses tell. */
+export function vetHost(given: string, allowedHosts: Iterable<string>): void {
+  const host = bare(given)
+  const allowed = new Set([...allowedHosts].map((name) => name.toLowerCase()))
+  if (isIP(host) !== 0 && !allowed.has(host) && !isReachable(host)) throw notAllowed(host)
+}
+
 /** A literal address is never looked up, so it is judged where the connection is made. */
 function guarded<A extends HttpAgent>(agent: A, allowed: ReadonlySet<string>): A {
   const connect = agent.createConnection.bind(agent)
   agent.createConnection = (options, callback) => {
-    const host = bare(String(options.host ?? 'localhost'))
-    if (isIP(host) === 0 || allowed.has(host) || isReachable(host)) return connect(options, callback)
-    if (callback) process.nextTick(callback, notAllowed(host))
-    return undefined
+    try {
+      vetHost(String(options.host ?? 'localhost'), allowed)
+      return connect(options, callback)
+    } catch (error) {
+      if (callback) process.nextTick(callback, error)
+      return undefined
+    }
   }
   return agent
 }

@@ -48,6 +48,13 @@ function redirected(from: URL, location: string): URL {
 export const isWebAddress = (url: URL): boolean =>
   ['http:', 'https:'].includes(url.protocol) && url.username === '' && url.password === ''
 
+/** Throws `invalid` for what is no address, or one with a password in it, which would be shown to everybody. */
+export function webAddress(text: string): URL {
+  const url = URL.parse(text)
+  if (url && isWebAddress(url)) return url
+  throw new SourceError('invalid', 'It must be an http:// or https:// address without user and password in it.')
+}
+
 function send(
   agents: GuardedAgents,
   url: URL,

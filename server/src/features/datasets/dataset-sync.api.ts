@@ -21,6 +21,8 @@ import { kindOf } from './file-kinds.ts'
 
 /** What a sync may do with a dataset. */
 
+export type { LinkedDataset, PresentFile }
+
 export interface SyncTarget {
   tenantId: string
   datasetId: string
