@@ -24,6 +24,8 @@ interface MadeEntry {
   sameDataAs?: number
   packed?: Buffer
   zip64?: boolean
+  /** Made by Windows, by an old packer. */
+  dos?: boolean
 }
 
 /** Writes a ZIP by hand, so that it can say anything. @source APPNOTE 6.3.10 */
@@ -65,7 +67,8 @@ function makeZip(entries: MadeEntry[]): Buffer {
     tail.writeUInt32LE(((entry.mode ?? 0o100644) << 16) >>> 0, 6)
     tail.writeUInt32LE(fixed(start), 10)
     common.writeUInt16LE(extra.length, 24)
-    directory.push(Buffer.concat([Buffer.from('PK\x01\x02\x14\x03'), common, tail, name, extra]))
+    const made = Buffer.from(`PK\x01\x02\x14${entry.dos ? '\0' : '\x03'}`)
+    directory.push(Buffer.concat([made, common, tail, name, extra]))
   }
   const directoryBytes = Buffer.concat(directory)
   const end = Buffer.alloc(22)
@@ -175,13 +178,52 @@ describe('readZip', () => {
     expect(files.get('twice')?.toString()).toBe('first')
     expect(visited).toEqual(['twice', 'torn', 'crc', 'good'])
     expect(skipped.map(({ path, reason }) => [path.slice(0, 5), reason])).toEqual([
-      ['bzip2', 'compression method 12 is not supported'],
-      ['line\n', 'the name holds control characters'],
+      ['bzip2', 'its compression (bzip2) is not supported; use Deflate'],
+      ['line\uFFFD', 'the name holds control characters'],
       ['xxxxx', 'the name is too long'],
       ['twice', 'another entry has the same name'],
       ['torn', 'the content is damaged'],
       ['crc', 'the content is damaged'],
     ])
+  })
+
+  test('takes backslashes of old Windows packers for slashes, and is no less careful then', async () => {
+    expect((await read([{ name: 'train\\cat\\1.jpg', dos: true }])).visited).toEqual(['train/cat/1.jpg'])
+    expect((await refusal([{ name: 'a\\..\\..\\b', dos: true }])).error.reason).toBe('unsafe_path')
+    expect((await refusal([{ name: '\\\\server\\b', dos: true }])).error.reason).toBe('unsafe_path')
+  })
+
+  test('skips what has no place in a folder: a file where others need one, paths without end, resource forks', async () => {
+    const { visited, skipped } = await read([
+      { name: 'a' },
+      { name: 'a/b/c' },
+      { name: 'a/b' },
+      { name: 'x/y.jpg' },
+      { name: 'x/._y.jpg' },
+      { name: 'x/._alone' },
+      { name: Array.from({ length: 6 }, () => 'p'.repeat(200)).join('/') },
+      { name: 'nul\0' },
+    ])
+    expect(visited).toEqual(['a/b/c', 'x/y.jpg', 'x/._alone'])
+    expect(skipped.map(({ path, reason }) => [path.slice(0, 9), reason])).toEqual([
+      ['ppppppppp', 'the path is too long'],
+      ['nul\uFFFD', 'the name holds control characters'],
+      ['a', 'other entries lie in a folder of this name'],
+      ['a/b', 'other entries lie in a folder of this name'],
+      ['x/._y.jpg', 'a resource fork of macOS'],
+    ])
+  })
+
+  test('refuses a directory with more entries than it announces, and a part of a split archive', async () => {
+    const zip = makeZip([{ name: 'a' }, { name: 'b' }])
+    const end = zip.lastIndexOf('PK\x05\x06', undefined, 'latin1')
+    const fewer = Buffer.from(zip)
+    fewer.writeUInt16LE(1, end + 8)
+    fewer.writeUInt16LE(1, end + 10)
+    expect((await refusal(fewer)).error.message).toMatch(/more entries than it announces/)
+    const part = Buffer.from(zip)
+    part.writeUInt16LE(1, end + 4)
+    expect((await refusal(part)).error.message).toMatch(/split archive/)
   })
 
   const innocent = { name: 'innocent' }

@@ -2,7 +2,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { type Entry, fromRandomAccessReaderPromise, RandomAccessReader, type ZipFile } from 'yauzl'
 import { ArchiveError } from './archive-error.ts'
 import { type WindowReader, windowReader } from './window-reader.ts'
-import { zipEntryName } from './zip-names.ts'
+import { unusableName, zipEntryName } from './zip-names.ts'
 
 export interface ZipLimits {
   /** Largest sum of the members' expanded lengths, in bytes. */
@@ -32,6 +32,8 @@ export interface ZipPlace {
 
 /** Past this many bytes the ratio counts. */
 const ratioFreeBytes = 1024 * 1024
+/** Of a name that can't be used this much is told. */
+const shownCharsMax = 300
 const directoryWindowBytes = 1024 * 1024
 /** Local headers lie scattered: a window just large enough to hold those of several small members. */
 const headerWindowBytes = 64 * 1024
@@ -53,10 +55,22 @@ export async function readZipDirectory(
       `The archive has ${zip.entryCount} entries; at most ${entries} are taken`,
     )
   }
-  const { found, directoryStart, skipped } = await readEntries(zip, signal)
+  const { found, directoryStart, directoryEnd, skipped } = await readEntries(zip, signal)
+  await requireWholeDirectory(file, directoryEnd)
   const places = await locate(found, windowReader(file, size, headerWindowBytes), directoryStart, signal)
   requireModest(places, totalBytes, ratio)
   return choose(places, skipped)
+}
+
+/**
+ * The number of entries is a claim, wrong in what tools without ZIP64 make of more than 65,535: what follows the last
+ * one tells whether it was true. @source APPNOTE 6.3.10 §4.3.6
+ */
+async function requireWholeDirectory(file: FileHandle, end: number): Promise<void> {
+  const next = Buffer.alloc(4)
+  await file.read(next, 0, 4, end)
+  if (next.readUInt32LE(0) === 0x02014b50)
+    throw new ArchiveError('damaged', 'The archive lists more entries than it announces; pack it again as ZIP64')
 }
 
 /** An entry of the directory; one that is left out has the path '', but its bytes still count. */
@@ -81,7 +95,9 @@ const damaged = (error: Error): never => {
     ? (['encrypted', 'The archive is encrypted'] as const)
     : /size mismatch/.test(error.message)
       ? (['size_mismatch', 'The archive contradicts itself about the length of an entry'] as const)
-      : (['damaged', 'The archive is incomplete or damaged'] as const)
+      : /multi-disk/.test(error.message)
+        ? (['damaged', 'This is one part of a split archive; join the parts first'] as const)
+        : (['damaged', 'The archive is incomplete or damaged'] as const)
   throw new ArchiveError(reason, message, null, error)
 }
 
@@ -124,7 +140,7 @@ async function readEntries(zip: ZipFile, signal?: AbortSignal) {
         .join('/')
       const ignored = isIgnored(name, path)
       const fault = ignored ? null : unusable(entry, path)
-      if (fault) skipped.push({ path, reason: fault })
+      if (fault) skipped.push({ path: path.replace(/\p{Cc}/gu, '\uFFFD').slice(0, shownCharsMax), reason: fault })
       found.push({
         path: ignored || fault ? '' : path,
         size: entry.uncompressedSize,
@@ -138,7 +154,7 @@ async function readEntries(zip: ZipFile, signal?: AbortSignal) {
     if (signal?.aborted) throw error
     damaged(error as Error)
   }
-  return { found, directoryStart, skipped }
+  return { found, directoryStart, directoryEnd: Number(zip.readEntryCursor), skipped }
 }
 
 function requireHarmless(entry: Entry, name: string): void {
@@ -159,13 +175,18 @@ function isIgnored(name: string, path: string): boolean {
   )
 }
 
-function unusable(entry: Entry, path: string): string | null {
-  if (entry.compressionMethod !== 0 && entry.compressionMethod !== 8) {
-    return `compression method ${entry.compressionMethod} is not supported`
-  }
-  if (/\p{Cc}/u.test(path)) return 'the name holds control characters'
-  if (path.split('/').some((part) => Buffer.byteLength(part) > 255)) return 'the name is too long'
-  return null
+const methodNames: Record<number, string> = {
+  9: 'Deflate64',
+  12: 'bzip2',
+  14: 'LZMA',
+  93: 'Zstandard',
+  95: 'XZ',
+  98: 'PPMd',
+}
+
+function unusable({ compressionMethod: method }: Entry, path: string): string | null {
+  if (method === 0 || method === 8) return unusableName(path)
+  return `its compression (${methodNames[method] ?? `method ${method}`}) is not supported; use Deflate`
 }
 
 /** Reads the local headers in the order of the file and refuses members that share bytes. */
@@ -208,12 +229,35 @@ function requireModest(places: ZipPlace[], totalBytes: number, ratio: number): v
   }
 }
 
+/** Of entries with one name the first; no file where others need a folder; no resource forks beside their file. */
 function choose(places: ZipPlace[], skipped: SkippedMember[]) {
+  const named = places.filter(({ path }) => path !== '')
+  const paths = new Set(named.map(({ path }) => path))
+  const folders = new Set(named.flatMap(({ path }) => foldersOf(path)))
   const seen = new Set<string>()
-  const chosen = places.filter(({ path }) => {
-    if (path === '') return false
-    if (seen.has(path)) skipped.push({ path, reason: 'another entry has the same name' })
-    return !seen.has(path) && seen.add(path)
+  const chosen = named.filter(({ path }) => {
+    const reason = seen.has(path)
+      ? 'another entry has the same name'
+      : folders.has(path)
+        ? 'other entries lie in a folder of this name'
+        : isResourceFork(path, paths)
+          ? 'a resource fork of macOS'
+          : null
+    seen.add(path)
+    if (reason) skipped.push({ path, reason })
+    return reason === null
   })
   return { places: chosen, skipped }
+}
+
+function foldersOf(path: string): string[] {
+  const folders: string[] = []
+  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) folders.push(path.slice(0, at))
+  return folders
+}
+
+/** `._a.jpg` beside `a.jpg`. @source RFC 1740 (AppleDouble) */
+function isResourceFork(path: string, paths: Set<string>): boolean {
+  const at = path.lastIndexOf('/') + 1
+  return path.startsWith('._', at) && paths.has(path.slice(0, at) + path.slice(at + 2))
 }

@@ -14,7 +14,22 @@ export function zipEntryName(entry: Entry): string {
   const flags = isUtf8(raw) ? entry.generalPurposeBitFlag | utf8Flag : entry.generalPurposeBitFlag & ~utf8Flag
   const named = getFileNameLowLevel(flags, raw, entry.extraFields, true)
   const unicodeField = entry.extraFields.some((field) => field.id === 0x7075)
-  return ((!isUtf8(raw) && !unicodeField && koreanName(raw)) || named).normalize('NFC')
+  const name = ((!isUtf8(raw) && !unicodeField && koreanName(raw)) || named).normalize('NFC')
+  return madeByDos(entry) ? name.replaceAll('\\', '/') : name
+}
+
+/** Old packers of Windows separate folders by backslashes, which no name of theirs can hold. @source APPNOTE §4.4.2 */
+const madeByDos = (entry: Entry): boolean => [0, 10, 14].includes(entry.versionMadeBy >>> 8)
+
+const partBytesMax = 255
+/** Longer paths fit no index. */
+const pathBytesMax = 1024
+
+/** Why no file can have this path, or null. */
+export function unusableName(path: string): string | null {
+  if (/\p{Cc}/u.test(path)) return 'the name holds control characters'
+  if (path.split('/').some((part) => Buffer.byteLength(part) > partBytesMax)) return 'the name is too long'
+  return Buffer.byteLength(path) > pathBytesMax ? 'the path is too long' : null
 }
 
 function koreanName(raw: Buffer): string | null {
