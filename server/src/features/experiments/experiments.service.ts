@@ -27,6 +27,7 @@ import {
   listExperiments as selectExperiments,
   updateExperiment,
 } from './experiments.store.ts'
+import { endExperiment } from './run-followup.ts'
 import { checkSplit } from './sample-split.ts'
 import { plannedJobSteps } from './step-plan.ts'
 import { removeWork } from './work-removal.ts'
@@ -156,7 +157,9 @@ export async function stopExperiment(ctx: TenantCtx, id: string): Promise<Experi
       throw conflict(`An experiment that is ${state} cannot be stopped.`, { detail: { state } })
     await updateExperiment(tx, id, { state: 'STOPPING', stopRequestedAt: ctx.clock.now() })
     if (state !== 'RUNNING') await cancelRun(tx, experiment.runId, `stopped by ${ctx.actor.email}`)
-    await publishState(tx, id, 'STOPPING')
+    // Its run may wait for hours behind others.
+    if (state === 'PENDING') await endExperiment(tx, id, 'canceled', null)
+    else await publishState(tx, id, 'STOPPING')
   })
   return getExperiment(ctx, id)
 }
@@ -170,6 +173,10 @@ export async function killExperiment(ctx: SystemCtx, id: string): Promise<Experi
     if (isEndedState(experiment.state)) return experiment.state
     await updateExperiment(tx, id, { state: 'STOPPING', killRequestedAt: ctx.clock.now() })
     await cancelRun(tx, experiment.runId, `killed by ${ctx.actor?.email ?? 'the system'}`)
+    if (experiment.state === 'PENDING') {
+      await endExperiment(tx, id, 'canceled', null)
+      return 'KILLED' as const
+    }
     await publishState(tx, id, 'STOPPING')
     return 'STOPPING' as const
   })

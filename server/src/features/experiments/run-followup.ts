@@ -6,7 +6,7 @@ import { noteDatasetUsage } from '../datasets/datasets.api.ts'
 import { notify } from '../notifications/notifications.api.ts'
 import { endTrackerRun } from '../tracker/tracker.api.ts'
 import { publishLog, publishState, publishStep } from './experiment-events.ts'
-import { type ExperimentState, endState } from './experiments.states.ts'
+import { type ExperimentState, endState, isEndedState } from './experiments.states.ts'
 import {
   type ExperimentError,
   type ExperimentRow,
@@ -37,14 +37,15 @@ async function move(tx: Tx, id: string, from: ExperimentState, to: ExperimentSta
 
 const trackerStatus = { SUCCEEDED: 'FINISHED', STOPPED: 'FINISHED', FAILED: 'FAILED', KILLED: 'KILLED' } as const
 
-async function endExperiment(
+/** Ends an experiment as its run does; one that waited has ended before its run, which needs a worker for that. */
+export async function endExperiment(
   tx: Tx,
   id: string,
   run: 'succeeded' | 'failed' | 'canceled',
   error: RunError | null,
 ): Promise<void> {
   const experiment = await lockExperiment(tx, id)
-  if (!experiment) return
+  if (!experiment || isEndedState(experiment.state)) return
   const state = endState(run, {
     finished: experiment.result?.state === 'succeeded',
     killRequested: experiment.killRequestedAt !== null,

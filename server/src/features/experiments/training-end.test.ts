@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
-import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
+import type { TestClient, TestPlatform } from '../../../test/harness.ts'
 import {
   ended,
   endless,
@@ -10,27 +10,21 @@ import {
   python,
   quick,
   startTraining,
+  startTrainingPlatform,
   stepStates,
-  trainingSettings,
+  type TrainingPlatform,
   underWay,
 } from './training.fixture.ts'
 
+let site: TrainingPlatform
 let platform: TestPlatform
 let developer: TestClient
-let tenant: { id: string; code: string }
+let tenant: TrainingPlatform['tenant']
 beforeAll(async () => {
-  platform = await startTestPlatform(trainingSettings)
-  tenant = await platform.tenant('acme')
-  developer = await platform.member('acme', 'DEVELOPER')
-  await insertFrozenDataset(platform.services, tenant.id, 'colours')
+  site = await startTrainingPlatform()
+  ;({ platform, developer, tenant } = site)
 })
-afterAll(async () => {
-  if (!platform) return
-  const { compute } = platform.services.adapters
-  // Only a test that failed leaves a training.
-  for (const { handle } of await compute.list()) await compute.kill(handle)
-  await platform.stop()
-})
+afterAll(() => site?.stop())
 
 describe.skipIf(!python)('a training that fails', { timeout: 120_000 }, () => {
   test('says at which step, why, and what to do', async () => {
@@ -54,23 +48,10 @@ describe.skipIf(!python)('a training that fails', { timeout: 120_000 }, () => {
   })
 
   test('names the memory limit that it went over', async () => {
-    const small = await startTestPlatform({ ...trainingSettings, PLATFORM_MLOPS_TRAINING_MEMORY_BYTES: '60000000' })
+    const small = await startTrainingPlatform({ PLATFORM_MLOPS_TRAINING_MEMORY_BYTES: '60000000' })
     try {
-      const { id: tenantId } = await small.services.db.pool
-        .query("select id from tenants where code = 'default'")
-        .then(({ rows }) => rows[0])
-      await insertFrozenDataset(small.services, tenantId, 'colours')
-      const reply = await small.admin.post(experimentsPath, {
-        task: 'image_classification',
-        framework: 'torchvision',
-        model: 'small_cnn',
-        dataset_id: 'colours',
-        experiment_name: 'Too large',
-      })
-      const failed = await eventually(async () => {
-        const { body } = await small.admin.get(`${experimentsPath}/${reply.body.id}`)
-        return body.state === 'FAILED' && body
-      }, 60)
+      const failed = await ended(small.developer, await startTraining(small.developer, 'Too large', quick))
+      expect(failed).toMatchObject({ state: 'FAILED' })
       expect(failed.error).toMatchObject({ reason: 'memory', message: expect.stringContaining('60000000 bytes') })
     } finally {
       await small.stop()

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { expect } from 'vitest'
-import { eventually, type TestClient } from '../../../test/harness.ts'
+import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
+import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 
 /** What the tests of trainings ask for, and how they wait. */
 
@@ -14,6 +15,33 @@ export const python = ['python3', '/usr/bin/python3'].find(
 export const trainingSettings = {
   PLATFORM_MLOPS_TRAINER_PYTHON: python ?? '/nowhere',
   PLATFORM_MLOPS_TRAINER_THREADS: '1',
+}
+
+export interface TrainingPlatform {
+  platform: TestPlatform
+  /** Of the tenant `acme`, which has the frozen dataset `colours`. */
+  developer: TestClient
+  tenant: { id: string; code: string }
+  /** Ends it with every training that a test which failed has left. */
+  stop(): Promise<void>
+}
+
+/** A platform that can train. */
+export async function startTrainingPlatform(settings: Record<string, string> = {}): Promise<TrainingPlatform> {
+  const platform = await startTestPlatform({ ...trainingSettings, ...settings })
+  const tenant = await platform.tenant('acme')
+  const developer = await platform.member('acme', 'DEVELOPER')
+  await insertFrozenDataset(platform.services, tenant.id, 'colours')
+  return {
+    platform,
+    developer,
+    tenant,
+    async stop() {
+      const { compute } = platform.services.adapters
+      for (const { handle } of await compute.list()) await compute.kill(handle)
+      await platform.stop()
+    },
+  }
 }
 
 export const quick = 'epochs: 2\nimage_size: 16\nbatch_size: 8\n'

@@ -2,8 +2,7 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
-import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
+import { eventually, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { transaction } from '../../platform/db/transaction.ts'
 import { getModelVersion } from '../models/models.api.ts'
 import { getTrackerRun } from '../tracker/tracker.api.ts'
@@ -16,27 +15,21 @@ import {
   quick,
   type StreamEvent,
   startTraining,
+  startTrainingPlatform,
   stepStates,
-  trainingSettings,
+  type TrainingPlatform,
   underWay,
 } from './training.fixture.ts'
 
+let site: TrainingPlatform
 let platform: TestPlatform
 let developer: TestClient
-let tenant: { id: string; code: string }
+let tenant: TrainingPlatform['tenant']
 beforeAll(async () => {
-  platform = await startTestPlatform(trainingSettings)
-  tenant = await platform.tenant('acme')
-  developer = await platform.member('acme', 'DEVELOPER')
-  await insertFrozenDataset(platform.services, tenant.id, 'colours')
+  site = await startTrainingPlatform()
+  ;({ platform, developer, tenant } = site)
 })
-afterAll(async () => {
-  if (!platform) return
-  const { compute } = platform.services.adapters
-  // Only a test that failed leaves a training.
-  for (const { handle } of await compute.list()) await compute.kill(handle)
-  await platform.stop()
-})
+afterAll(() => site?.stop())
 
 describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
   let id = ''
@@ -171,16 +164,31 @@ describe.skipIf(!python)('POST /api/v1/training/experiments/{experiment_id}/stop
     expect(experiment.best_epoch).toBeGreaterThan(0)
   })
 
-  test('200 ends one that waits, without a model', async () => {
+  test('200 ends one that waits at once, without a model, however long the one in front of it takes', async () => {
     const running = await startTraining(developer, 'In front', endless)
-    const waiting = await startTraining(developer, 'Waiting', quick)
+    const [waiting, killed] = [
+      await startTraining(developer, 'Waiting', quick),
+      await startTraining(developer, 'Third', quick),
+    ]
     expect((await developer.get(`${experimentsPath}/${waiting}`)).body.state).toBe('PENDING')
-    await developer.post(`${experimentsPath}/${waiting}/stop`)
-    await developer.post(`${experimentsPath}/${running}/stop`)
-    const experiment = await ended(developer, waiting)
-    expect(experiment).toMatchObject({ state: 'STOPPED', model_version: null, error: null })
+    const { body: experiment } = await developer.post(`${experimentsPath}/${waiting}/stop`)
+    expect(experiment).toMatchObject({
+      state: 'STOPPED',
+      model_version: null,
+      error: null,
+      ended_at: expect.any(String),
+    })
     expect(new Set(experiment.steps.map(({ state }: { state: string }) => state))).not.toContain('PENDING')
+    const kill = await platform.admin.post(`/api/v1/training/admin/experiments/${killed}/kill`)
+    expect(kill.body).toEqual({ id: killed, state: 'KILLED' })
+    expect((await developer.delete(`${experimentsPath}/${killed}`)).status).toBe(200)
+    await developer.post(`${experimentsPath}/${running}/stop`)
     await ended(developer, running)
+    // Its run, which comes up now, changes nothing any more.
+    const last = await startTraining(developer, 'Behind', quick)
+    await ended(developer, last)
+    const { body: later } = await developer.get(`${experimentsPath}/${waiting}`)
+    expect(later).toMatchObject({ state: 'STOPPED', ended_at: experiment.ended_at })
   })
 })
 
