@@ -25,3 +25,11 @@ export async function endWorks(platform: TestPlatform): Promise<void> {
   const { compute } = platform.services.adapters
   for (const { handle } of await compute.list()) await compute.remove(handle)
 }
+
+/** Ends a platform, then what its endpoints left; nothing when it never started. */
+export async function endServing(platform: TestPlatform | undefined): Promise<void> {
+  if (!platform) return
+  await platform.instance.stop()
+  await endWorks(platform)
+  await platform.stop()
+}

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listen } from '../../../test/event-client.ts'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { servedImage } from '../../../test/served-image.ts'
-import { colourTensor, endWorks, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
+import { colourTensor, endServing, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
 import { reconcile } from './reconcile.ts'
 
 const endpointsPath = '/api/v1/serving/endpoints'
@@ -14,12 +14,7 @@ beforeAll(async () => {
   client = await platform.member('default', 'MAINTAINER')
   imageId = (await servedImage(platform, { name: 'probe' })).id
 })
-afterAll(async () => {
-  if (!platform) return
-  await platform.instance.stop()
-  await endWorks(platform)
-  await platform.stop()
-})
+afterAll(() => endServing(platform))
 
 const predict = (name: string) =>
   client.post(`${endpointsPath}/${name}/proxy/invocations`, { instances: [colourTensor([9, 0, 0])] })

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { servedImage } from '../../../test/served-image.ts'
-import { colourTensor, endWorks, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
+import { colourTensor, endServing, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
 
 const path = '/api/v1/serving/endpoints/rolling'
 let platform: TestPlatform
@@ -15,12 +15,7 @@ beforeAll(async () => {
   first = await servedImage(platform, { name: 'one' })
   second = await servedImage(platform, { name: 'two', description: { architecture: 'probe-2' } })
 })
-afterAll(async () => {
-  if (!platform) return
-  await platform.instance.stop()
-  await endWorks(platform)
-  await platform.stop()
-})
+afterAll(() => endServing(platform))
 
 /** Sends requests without a pause, four at a time, until it is told to end; gives the count of each status. */
 function underLoad() {

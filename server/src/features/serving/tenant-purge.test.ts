@@ -2,18 +2,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { eventually, startTestPlatform, type TestPlatform } from '../../../test/harness.ts'
 import { servedImage } from '../../../test/served-image.ts'
 import { transaction } from '../../platform/db/transaction.ts'
-import { endWorks, whenEndpoint } from './endpoint.fixture.ts'
+import { endServing, whenEndpoint } from './endpoint.fixture.ts'
 
 let platform: TestPlatform
 beforeAll(async () => {
   platform = await startTestPlatform()
 })
-afterAll(async () => {
-  if (!platform) return
-  await platform.instance.stop()
-  await endWorks(platform)
-  await platform.stop()
-})
+afterAll(() => endServing(platform))
 
 test('deleting a tenant ends its replicas and leaves nothing of its endpoints; another tenant serves on', async () => {
   const { id } = await platform.tenant('leaving')

@@ -3,7 +3,7 @@ import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { servedImage } from '../../../test/served-image.ts'
 import { transaction } from '../../platform/db/transaction.ts'
-import { endWorks, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
+import { endServing, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
 import { emptyTally, judge } from './validation-kpis.ts'
 
 let platform: TestPlatform
@@ -16,12 +16,7 @@ beforeAll(async () => {
   )
   await insertFrozenDataset(platform.services, id, 'colours', { perClass: 20 })
 })
-afterAll(async () => {
-  if (!platform) return
-  await platform.instance.stop()
-  await endWorks(platform)
-  await platform.stop()
-})
+afterAll(() => endServing(platform))
 
 const path = (name: string) => `/api/v1/serving/endpoints/${name}/validation`
 const ended = (name: string) =>
