@@ -190,6 +190,14 @@ describe('images become what the model was trained with', () => {
     expectScores(await invokeImage(image), expected)
   })
 
+  test('inks become light as they do in Pillow', async () => {
+    // Recorded from Pillow 9.4: Image.new('CMYK', (4, 4), (155, 239, 100, 30)) as a TIFF, and its convert('RGB').
+    const inks =
+      'SUkqACIAAACAJt3mQPQKCQaCwOEweFQiHQ2IQyJQuKQiAgoAAAEDAAEAAAAEAAAAAQEDAAEAAAAEAAAAAgEDAAQAAACgAAAAAwEDAAEAAAAFAAAABgEDAAEAAAAFAAAAEQEEAAEAAAAIAAAAFQEDAAEAAAAEAAAAFgEDAAEAAAAEAAAAFwEEAAEAAAAaAAAAHAEDAAEAAAABAAAAAAAAAAgACAAIAAgA'
+    const rgb: Color = [88, 14, 137]
+    expectScores(await invokeImage(Buffer.from(inks, 'base64')), softmax(solidLogits(rgb)))
+  })
+
   test('EXIF orientation is honoured', async () => {
     const sharp = (await import('sharp')).default
     const upright = await invokeImage(await leftLit())
