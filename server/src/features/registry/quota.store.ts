@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 
 /** Most bytes the tenant may keep, or null for no limit. */
@@ -13,4 +14,23 @@ export async function findQuota(tx: Tx, tenantId: string): Promise<number | null
 export async function replaceQuota(tx: Tx, tenantId: string, quotaBytes: number | null): Promise<void> {
   await tx.deleteFrom('registryQuotas').where('tenantId', '=', tenantId).execute()
   if (quotaBytes !== null) await tx.insertInto('registryQuotas').values({ tenantId, quotaBytes }).execute()
+}
+
+export interface TenantUsage {
+  /** Code. */
+  tenant: string
+  /** Each blob and manifest once, and uploads that are under way. */
+  usedBytes: number
+  /** Null without a limit. */
+  quotaBytes: number | null
+}
+
+/** By code; needs a transaction of the system. */
+export async function listTenantUsage(tx: Tx): Promise<TenantUsage[]> {
+  return tx
+    .selectFrom('tenants as t')
+    .leftJoin('registryQuotas as q', 'q.tenantId', 't.id')
+    .select(['t.code as tenant', 'q.quotaBytes', sql<number>`registry_usage(t.id)`.as('usedBytes')])
+    .orderBy('t.code')
+    .execute()
 }

@@ -6,6 +6,7 @@ import { importGroup, importRetention, importRun } from './imports.runs.ts'
 import { registerOciProtocol } from './oci/oci.protocol.ts'
 import type { OciRegistry } from './oci/oci-registry.ts'
 import { pingRoute } from './ping.routes.ts'
+import { quotaRoutes } from './quotas.routes.ts'
 import { registerRegistryMetrics } from './registry-metrics.ts'
 import { repositoryRoutes } from './repositories.routes.ts'
 import { countTenantContents } from './repositories.store.ts'
@@ -21,7 +22,7 @@ export function registryFeature(): Feature {
   }
   return defineFeature({
     name: 'registry',
-    operations: [pingRoute(opened), ...tokenRoutes, ...repositoryRoutes, ...importRoutes],
+    operations: [pingRoute(opened), ...tokenRoutes, ...repositoryRoutes, ...importRoutes, ...quotaRoutes],
     runs: [importRun, sweepRun],
     schedules: [sweepSchedule],
     tenantCounts: countTenantContents,

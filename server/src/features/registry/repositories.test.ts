@@ -3,21 +3,12 @@ import { eventually, startTestPlatform, type TestClient, type TestPlatform } fro
 import type { TenantCtx } from '../../platform/context.ts'
 import { transaction } from '../../platform/db/transaction.ts'
 import { permissionsOf } from '../../platform/http/permissions.ts'
-import {
-  holdImage,
-  publishImage,
-  readImage,
-  registryUsage,
-  releaseImage,
-  setRegistryQuota,
-  shareRepository,
-} from './registry.api.ts'
+import { holdImage, publishImage, readImage, releaseImage, shareRepository } from './registry.api.ts'
 import {
   configType,
   layerType,
   manifestType,
   type OciClient,
-  pushBlob,
   pushImage,
   putManifest,
   sha256,
@@ -273,29 +264,6 @@ describe('the reserved namespace', () => {
     }
     const foreign = await signedIn(platform, stranger)
     expect((await foreign('GET', '/v2/shared/base/manifests/v1')).status).toBe(403)
-  })
-})
-
-describe('quota', () => {
-  test('403 as soon as the bytes are too many, on every way in; what is there stays readable', async () => {
-    const tenant = await platform.tenant('small')
-    const client = await signedIn(platform, await platform.member('small', 'DEVELOPER'))
-    const image = await pushImage(client, 'small/app', 'v1')
-    const { usedBytes } = await inSystem((tx) => registryUsage(tx, tenant.id))
-    expect(usedBytes).toBe(image.manifest.length + image.layer.bytes.length + image.config.bytes.length)
-    const system = { ...ctx, kind: 'system', scope: 'system' } as never
-    const quotaBytes = usedBytes + 1000
-    await inSystem((tx) => setRegistryQuota(tx, system, { tenantId: tenant.id, quotaBytes }))
-    const bytes = Buffer.alloc(1001, 'x')
-    const single = await client('POST', `/v2/small/app/blobs/uploads/?digest=${sha256(bytes)}`, { body: bytes })
-    expect([single.status, single.body.errors[0].code]).toEqual([403, 'DENIED'])
-    const location = (await client('POST', '/v2/small/app/blobs/uploads/')).headers.get('location')!
-    expect((await client('PATCH', location, { body: bytes })).status).toBe(403)
-    expect((await client('PATCH', location, { body: bytes.subarray(0, 600) })).status).toBe(202)
-    expect((await client('PATCH', location, { body: bytes.subarray(0, 600) })).status, 'uploads count').toBe(403)
-    expect((await client('DELETE', location)).status).toBe(204)
-    await pushBlob(client, 'small/app', bytes.subarray(0, 1000))
-    expect((await client('GET', '/v2/small/app/manifests/v1')).status).toBe(200)
   })
 })
 

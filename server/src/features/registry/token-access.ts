@@ -1,10 +1,12 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Actor, Services, TenantRef } from '../../platform/context.ts'
 import { transaction } from '../../platform/db/transaction.ts'
+import { tooManyRequests } from '../../platform/errors.ts'
 import { type Permission, permissions, permissionsOf } from '../../platform/http/permissions.ts'
 import { hasFeature } from '../tenants/tenants.api.ts'
 import { hashOfToken } from './token-secret.ts'
 import { findTokenBySecret } from './tokens.store.ts'
+import { wrongSecrets } from './wrong-secrets.ts'
 
 /** Who stands behind a registry token at this moment. */
 export interface TokenHolder {
@@ -19,8 +21,11 @@ export interface TokenHolder {
 }
 
 export interface TokenAccess {
-  /** Null for what is no token, unknown, expired or revoked, and for an owner who is switched off. */
-  holderOf(password: string): Promise<TokenHolder | null>
+  /**
+   * Null for what is no token, unknown, expired or revoked, and for an owner who is switched off. Throws
+   * `too_many_requests` for an address that tries many different secrets.
+   */
+  holderOf(password: string, address: string): Promise<TokenHolder | null>
   close(): void
 }
 
@@ -30,24 +35,29 @@ export const revokedChannel = 'registry-tokens'
 /** How long a look at the database may be relied on. @source contract B9.2 */
 const cacheMs = 1000
 const cacheSize = 10_000
+const guessesPerMinute = 60
 const every: ReadonlySet<Permission> = new Set(Object.keys(permissions) as Permission[])
 
 export function tokenAccess(services: Services): TokenAccess {
   const known = new Map<string, { holder: TokenHolder; until: number }>()
+  const now = () => services.clock.now().getTime()
+  const wrong = wrongSecrets(guessesPerMinute, now)
   const forget = services.events.subscribe(revokedChannel, () => known.clear())
   return {
-    async holderOf(password) {
+    async holderOf(password, address) {
       const hash = hashOfToken(password)
       if (!hash) return null
       const key = hash.toString('base64')
-      const now = services.clock.now().getTime()
       const cached = known.get(key)
-      if (cached && cached.until > now && !hasEnded(cached.holder, now)) return cached.holder
+      if (cached && cached.until > now() && !hasEnded(cached.holder, now())) return cached.holder
       known.delete(key)
+      if (wrong.has(address, key)) return null
+      refuseGuessing(wrong.waitSeconds(address))
       const holder = await loadHolder(services, hash)
-      if (!holder || hasEnded(holder, now)) return null
+      if (holder === 'unknown') wrong.add(address, key)
+      if (!holder || holder === 'unknown' || hasEnded(holder, now())) return null
       if (known.size >= cacheSize) known.clear()
-      known.set(key, { holder, until: now + cacheMs })
+      known.set(key, { holder, until: now() + cacheMs })
       return holder
     },
     close: forget,
@@ -56,12 +66,20 @@ export function tokenAccess(services: Services): TokenAccess {
 
 const hasEnded = ({ expiresAt }: TokenHolder, now: number) => expiresAt !== null && expiresAt.getTime() <= now
 
-async function loadHolder(services: Services, hash: Buffer): Promise<TokenHolder | null> {
+function refuseGuessing(seconds: number): void {
+  if (seconds === 0) return
+  throw tooManyRequests('Too many wrong tokens from this address; try again in a minute.', {
+    headers: { 'retry-after': String(seconds) },
+  })
+}
+
+async function loadHolder(services: Services, hash: Buffer): Promise<TokenHolder | null | 'unknown'> {
   const row = await transaction(services.db, 'system', async (tx) => {
     const token = await findTokenBySecret(tx, hash)
     return token && { ...token, hasRegistry: await hasFeature(tx, token.tenantId, 'registry') }
   })
-  if (!row || !timingSafeEqual(row.secretHash, hash) || row.revokedAt || !row.userIsActive) return null
+  if (!row || !timingSafeEqual(row.secretHash, hash)) return 'unknown'
+  if (row.revokedAt || !row.userIsActive) return null
   const { userId, email, fullName, isSuperuser } = row
   return {
     tokenId: row.id,

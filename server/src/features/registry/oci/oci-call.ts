@@ -28,7 +28,7 @@ export const challenge = 'Basic realm="MLOps registry"'
 /** Throws UNAUTHORIZED with the challenge, or DENIED for a tenant that is switched off. @source contract B9.1–B9.3 */
 export async function authenticate(registry: OciRegistry, request: FastifyRequest): Promise<OciCall> {
   const password = basicPassword(request.headers.authorization)
-  const holder = password ? await registry.tokens.holderOf(password) : null
+  const holder = password ? await registry.tokens.holderOf(password, request.ip) : null
   if (!holder) throw ociError('UNAUTHORIZED', { headers: { 'www-authenticate': challenge } })
   registry.counters.used(holder.tokenId)
   if (!holder.tenantIsActive && !holder.actor.isSuperuser) {
