@@ -123,8 +123,6 @@ describe('borders', () => {
 const outsideOfStores = new Set([
   // Its one statement is the probe itself: `select 1`.
   'server/src/features/system/machine.routes.ts',
-  // Makes the condition of a search from its text; the stores put it into their queries.
-  'server/src/features/tracker/filter-sql.api.ts',
 ])
 // Their tests build the addresses from one constant.
 const testedByOtherNames = /^serving\./

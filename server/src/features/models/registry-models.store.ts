@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
+import { allOf, compare, orderBy, type Page } from '../../platform/db/filter-sql.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
-import { allOf, compare, orderBy, type Page } from '../tracker/filter-sql.api.ts'
 import type { ModelRow } from './models.store.ts'
 import { compareTag, type RegistrySearch } from './registry-versions.store.ts'
 

@@ -1,5 +1,4 @@
 import { sql } from 'kysely'
-import type { Tx } from '../../platform/db/transaction.ts'
 import {
   allOf,
   type Comparison,
@@ -8,7 +7,8 @@ import {
   type Order,
   orderBy,
   type Page,
-} from '../tracker/filter-sql.api.ts'
+} from '../../platform/db/filter-sql.ts'
+import type { Tx } from '../../platform/db/transaction.ts'
 import type { Stage } from './models.stages.ts'
 import type { VersionRow } from './versions.store.ts'
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
+import { runIdOf } from './runs.store.ts'
 
 export interface KeyValue {
   key: string
@@ -27,40 +28,46 @@ export interface RunData {
 
 /** For many runs in one round trip, by run id. */
 export async function findRunData(tx: Tx, tenantId: string, runIds: string[]): Promise<Map<string, RunData>> {
-  const result = await sql<RunData & { runId: string }>`
-    select replace(r.run_id::text, '-', '') as run_id, coalesce(m.metrics, '[]') as metrics,
-      coalesce(p.params, '[]') as params, coalesce(t.tags, '[]') as tags, coalesce(d.datasets, '[]') as datasets,
-      coalesce(i.models, '[]') as model_inputs, coalesce(o.models, '[]') as model_outputs
-    from unnest(${runIds}::uuid[]) as r(run_id)
-    left join lateral (
-      select json_agg(json_build_object('key', key, 'value', value, 'timestamp', at_ms, 'step', step) order by key)
-        as metrics
-      from tracker_metrics where tenant_id = ${tenantId} and run_id = r.run_id
-    ) m on true
-    left join lateral (
-      select json_agg(json_build_object('key', key, 'value', value) order by key) as params
-      from tracker_params where tenant_id = ${tenantId} and run_id = r.run_id
-    ) p on true
-    left join lateral (
-      select json_agg(json_build_object('key', key, 'value', value) order by key) as tags
-      from tracker_tags where tenant_id = ${tenantId} and run_id = r.run_id
-    ) t on true
-    left join lateral (
-      select json_agg(json_build_object(
-        'tags', (select coalesce(json_agg(json_build_object('key', key, 'value', value)), '[]') from jsonb_each_text(rd.tags)),
-        'dataset', json_strip_nulls(json_build_object('name', ds.name, 'digest', ds.digest, 'source_type', ds.source_type,
-          'source', ds.source, 'schema', ds.schema, 'profile', ds.profile))
-      ) order by ds.name, ds.digest) as datasets
-      from tracker_run_datasets rd join tracker_datasets ds on ds.id = rd.dataset_id
-      where rd.tenant_id = ${tenantId} and rd.run_id = r.run_id
-    ) d on true
-    left join lateral (
-      select json_agg(json_build_object('model_id', model_id) order by model_id) as models
-      from tracker_run_models where tenant_id = ${tenantId} and run_id = r.run_id and direction = 'input'
-    ) i on true
-    left join lateral (
-      select json_agg(json_build_object('model_id', model_id, 'step', step) order by step, model_id) as models
-      from tracker_run_models where tenant_id = ${tenantId} and run_id = r.run_id and direction = 'output'
-    ) o on true`.execute(tx)
-  return new Map(result.rows.map(({ runId, ...data }) => [runId, data]))
+  if (runIds.length === 0) return new Map()
+  const result = await sql<RunDataColumns>`
+    select * from tracker_run_data(${tenantId}, ${runIds}::uuid[])`.execute(tx)
+  return new Map(result.rows.map((row) => [runIdOf(row.runId), runDataOf(row)]))
 }
+
+type Column<T> = T[] | null
+
+/** Keys and values come apart; null where there are none. */
+interface RunDataColumns {
+  runId: string
+  metricKeys: Column<string>
+  metricValues: Column<number | string>
+  metricTimes: Column<number>
+  metricSteps: Column<number>
+  paramKeys: Column<string>
+  paramValues: Column<string>
+  tagKeys: Column<string>
+  tagValues: Column<string>
+  datasets: Column<object>
+  modelInputs: Column<{ model_id: string }>
+  modelOutputs: Column<{ model_id: string; step: number }>
+}
+
+function runDataOf(row: RunDataColumns): RunData {
+  const metrics = (row.metricKeys ?? []).map((key, place) => ({
+    key,
+    value: row.metricValues![place]!,
+    timestamp: row.metricTimes![place]!,
+    step: row.metricSteps![place]!,
+  }))
+  return {
+    metrics,
+    params: labels(row.paramKeys, row.paramValues),
+    tags: labels(row.tagKeys, row.tagValues),
+    datasets: row.datasets ?? [],
+    modelInputs: row.modelInputs ?? [],
+    modelOutputs: row.modelOutputs ?? [],
+  }
+}
+
+const labels = (keys: Column<string>, values: Column<string>): KeyValue[] =>
+  (keys ?? []).map((key, place) => ({ key, value: values![place]! }))

@@ -1,7 +1,15 @@
 import { sql } from 'kysely'
+import {
+  allOf,
+  type Comparison,
+  compare,
+  compareLabel,
+  type Order,
+  orderBy,
+  type Page,
+} from '../../../platform/db/filter-sql.ts'
 import type { Tx } from '../../../platform/db/transaction.ts'
 import type { ExperimentRow } from '../experiments.store.ts'
-import { allOf, type Comparison, compare, compareLabel, type Order, orderBy, type Page } from '../filter-sql.api.ts'
 import { type FilterGrammar, textOperators } from './filter.ts'
 import type { Search } from './search.ts'
 

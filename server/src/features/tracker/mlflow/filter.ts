@@ -1,4 +1,4 @@
-import type { Comparison, Operator } from '../filter-sql.api.ts'
+import type { Comparison, Operator } from '../../../platform/db/filter-sql.ts'
 import { invalidParameter } from './mlflow-errors.ts'
 
 /** What one entity of a search takes. */

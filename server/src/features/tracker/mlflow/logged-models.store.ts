@@ -1,6 +1,14 @@
 import { sql } from 'kysely'
+import {
+  allOf,
+  type Comparison,
+  compare,
+  compareLabel,
+  type OrderTerm,
+  orderBy,
+  type Page,
+} from '../../../platform/db/filter-sql.ts'
 import type { Tx } from '../../../platform/db/transaction.ts'
-import { allOf, type Comparison, compare, compareLabel, type OrderTerm, orderBy, type Page } from '../filter-sql.api.ts'
 import { type FilterGrammar, numericOperators, textOperators } from './filter.ts'
 import type { LinkedMetric } from './linked-metrics.ts'
 import type { Search } from './search.ts'

@@ -1,4 +1,4 @@
-import type { Order } from '../filter-sql.api.ts'
+import type { Order } from '../../../platform/db/filter-sql.ts'
 import { type FilterGrammar, parseIdentifier } from './filter.ts'
 import { invalidParameter } from './mlflow-errors.ts'
 

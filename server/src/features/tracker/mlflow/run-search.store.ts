@@ -1,6 +1,14 @@
 import { type RawBuilder, sql } from 'kysely'
+import {
+  allOf,
+  type Comparison,
+  compare,
+  type Order,
+  type OrderTerm,
+  orderBy,
+  type Page,
+} from '../../../platform/db/filter-sql.ts'
 import type { Tx } from '../../../platform/db/transaction.ts'
-import { allOf, type Comparison, compare, type Order, type OrderTerm, orderBy, type Page } from '../filter-sql.api.ts'
 import { runColumns, runsFrom, type TrackerRunRow } from '../runs.store.ts'
 import { type FilterGrammar, numericOperators, textOperators } from './filter.ts'
 import type { Search } from './search.ts'

@@ -1,4 +1,4 @@
-import type { Comparison, Order, Page } from '../filter-sql.api.ts'
+import type { Comparison, Order, Page } from '../../../platform/db/filter-sql.ts'
 import { choice, type Fields, limit, optionalText, pageOffset, pageToken, texts } from './fields.ts'
 import { type FilterGrammar, parseFilter } from './filter.ts'
 import { parseOrders } from './orders.ts'

@@ -1,5 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 
+// Conditions and orders of searches, put together from what a client asked for.
+
 export const operators = [
   ...(['=', '!=', '>', '>=', '<', '<=', 'LIKE', 'ILIKE', 'IN', 'NOT IN', 'IS NULL', 'IS NOT NULL'] as const),
 ] as const
