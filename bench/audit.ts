@@ -1,7 +1,7 @@
 /**
  * 1,000,000 audit entries: pages and filters over HTTP, the exports, sealing and verification of the chain.
  * Targets: at least 50,000 rows a second, memory flat (below 128 MiB more than before), first pages within 100 ms.
- * Usage: npm run bench -- audit [entries] (about 3 minutes, most of it making and sealing the entries)
+ * Usage: node bench/audit.ts [entries] (about 3 minutes, most of it making and sealing the entries)
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

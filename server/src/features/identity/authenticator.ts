@@ -3,6 +3,9 @@ import type { Authenticator, Login, PresentedToken } from '../../platform/http/c
 import { findLogin } from './identity.store.ts'
 import type { TokenSigner } from './tokens.ts'
 
+// What no code looks like names no tenant, and is not asked of the database, which takes no NUL for example.
+const tenantCodePattern = /^[a-z0-9-]{1,63}$/
+
 /**
  * Proves logins: the token must be ours, its session must not be ended, its user must be active, each looked at on
  * every request. @source contract B2.5–B2.6
@@ -27,7 +30,7 @@ async function loginOf(
 ): Promise<Login | null> {
   const token = await signer.verify(presented.token)
   if (!token) return null
-  const row = await findLogin(db, token.sessionId, tenantCode)
+  const row = await findLogin(db, token.sessionId, tenantCode && tenantCodePattern.test(tenantCode) ? tenantCode : null)
   if (!row || row.userId !== token.userId || !row.isActive) return null
   if (row.expiresAt && row.expiresAt.getTime() <= Date.now()) return null
   const mayKnow = row.tenantId !== null && (row.role !== null || row.isSuperuser)
