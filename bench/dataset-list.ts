@@ -5,6 +5,7 @@
  */
 import { rm } from 'node:fs/promises'
 import { sql } from 'kysely'
+import pg from 'pg'
 import { startInstance } from '../server/src/instance.ts'
 import { loadConfig } from '../server/src/platform/config.ts'
 import type { Services } from '../server/src/platform/context.ts'
@@ -17,7 +18,22 @@ const rounds = 15
 const targetMs = 50
 const password = 'only for this benchmark'
 
+/** Rows come a million at once here, and an index of trigrams is made faster over them than with them. */
 async function fill({ db }: Services): Promise<void> {
+  const owner = new pg.Client({ connectionString: db.ownerUrl })
+  await owner.connect()
+  const { rows } = await owner.query<{ made: string }>(
+    "select pg_get_indexdef('dataset_files_search'::regclass) as made",
+  )
+  await owner.query('drop index dataset_files_search')
+  await insertRows(db)
+  await owner.query(rows[0]!.made)
+  await owner.query('vacuum analyze dataset_files')
+  await owner.query('vacuum analyze datasets')
+  await owner.end()
+}
+
+async function insertRows(db: Services['db']): Promise<void> {
   await transaction(db, 'system', async (tx) => {
     const { id: tenant } = await tx.selectFrom('tenants').select('id').executeTakeFirstOrThrow()
     await sql`
@@ -34,11 +50,6 @@ async function fill({ db }: Services): Promise<void> {
         case when n % 50 = 0 then 'INVALID' else 'VALID' end, now() - n * interval '1 ms'
       from generate_series(1, ${files}::int) n`.execute(tx)
   })
-  const owner = await import('pg').then(({ default: pg }) => new pg.Client({ connectionString: db.ownerUrl }))
-  await owner.connect()
-  await owner.query('vacuum analyze dataset_files')
-  await owner.query('vacuum analyze datasets')
-  await owner.end()
 }
 
 const lists = [

@@ -25,6 +25,7 @@ import { addMany, FindingCollector, toldPerCode } from './finding-collector.ts'
 import type { DatasetFormat, FormatContext, FormatFile, FormatResult, Survey } from './formats/dataset-format.ts'
 import { compareImages } from './image-comparison.ts'
 import { SampleSink } from './sample-sink.ts'
+import { storableText } from './storable-text.ts'
 import type { ClassCount, FindingCode } from './validation-report.ts'
 
 const filesPerPage = 1000
@@ -53,7 +54,8 @@ export async function analyseDataset(
   const sink = new SampleSink(ctx, target, findings)
   progress(0.05, format ? `reading as ${format.name}` : 'no known layout')
   const context = formatContext(ctx, target, survey, sink, findings, signal, progress)
-  const result: FormatResult = format ? await format.read(context) : { classes: [], tasks: [] }
+  const told: FormatResult = format ? await format.read(context) : { classes: [], tasks: [] }
+  const result = { ...told, classes: told.classes.map(storableText) }
   await sink.flush()
   if (!format && survey.files > 0)
     findings.add({ code: 'unknown_format', message: 'The files follow no layout that is understood.' })
@@ -183,7 +185,7 @@ function formatContext(
     signal,
     pages: (kinds) => pagesOf(ctx, target, kinds, signal),
     async find(paths) {
-      const files = await read(ctx, (tx) => findByPaths(tx, target.tenantId, target.datasetId, paths))
+      const files = await read(ctx, (tx) => findByPaths(tx, target.tenantId, target.datasetId, paths.map(storableText)))
       return new Map(files.map((file) => [file.path, file]))
     },
     open: (file, range) => ctx.blobs.open(file.digest, range),

@@ -221,6 +221,23 @@ describe('masks', () => {
   })
 })
 
+describe('texts that no database can keep', () => {
+  test('NUL and half characters in an annotation file are replaced, and the report is made', async () => {
+    const document = {
+      images: [
+        { id: 1, file_name: 'a.jpg' },
+        { id: 2, file_name: 'b\0.jpg' },
+      ],
+      categories: [{ id: 1, name: 'c\0\ud800t' }],
+      annotations: [{ id: 1, image_id: 1, category_id: 1, bbox: [1, 1, 5, 5] }],
+    }
+    const { body, counts } = await validated({ 'coco.json': JSON.stringify(document), 'a.jpg': await makeImage() })
+    expect(body.classes).toEqual(['c\uFFFD\uFFFDt'])
+    expect(body.statistics.classes).toMatchObject([{ objects: 1, samples: 1 }])
+    expect(counts).toEqual({ annotation_without_image: 1 })
+  })
+})
+
 describe('tables', () => {
   test('reads CSV with quotes and line breaks, and profiles its columns', async () => {
     const rows = [

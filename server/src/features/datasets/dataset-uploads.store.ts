@@ -3,6 +3,7 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
 import type { NewFile } from './dataset-files.store.ts'
 import type { UploadState } from './datasets.states.ts'
+import { storableJson } from './storable-text.ts'
 
 export interface UploadResult {
   created: number
@@ -165,8 +166,8 @@ export async function updateUpload(tx: Tx, id: string, { result, error, ...chang
     .updateTable('datasetUploads')
     .set({
       ...change,
-      ...(result ? { result: JSON.stringify(result) } : {}),
-      ...(error ? { error: JSON.stringify(error) } : {}),
+      ...(result ? { result: storableJson(result) } : {}),
+      ...(error ? { error: storableJson(error) } : {}),
     })
     .where('id', '=', id)
     .execute()
@@ -185,7 +186,7 @@ export async function stageMembers(
     select ${upload.id}, ${upload.tenantId}, n.* from unnest(${column('path')}::text[],
       ${members.map(() => newId())}::uuid[], ${column('digest')}::text[],
       ${column('size')}::bigint[], ${column('mediaType')}::text[], ${column('kind')}::text[],
-      ${members.map(({ inspection }) => inspection && JSON.stringify(inspection))}::jsonb[]) as n
+      ${members.map(({ inspection }) => inspection && storableJson(inspection))}::jsonb[]) as n
     on conflict (upload_id, path) do nothing`.execute(tx)
 }
 

@@ -4,6 +4,7 @@ import { FindingCollector } from './finding-collector.ts'
 import type { FormatFile, TaskType } from './formats/dataset-format.ts'
 import type { Inspection } from './image-inspection.ts'
 import type { Split } from './splits.ts'
+import { storableJson } from './storable-text.ts'
 import type { Statistics, ValidationReport, Variable } from './validation-report.ts'
 
 /** A dataset in the scope of a validation. */
@@ -124,7 +125,7 @@ export interface ObjectInsert {
 
 export async function insertObjects(tx: Tx, { tenantId, datasetId }: Target, objects: ObjectInsert[]): Promise<void> {
   const column = (key: keyof ObjectInsert) => objects.map((object) => object[key])
-  const geometry = objects.map((object) => JSON.stringify(object.geometry))
+  const geometry = objects.map((object) => storableJson(object.geometry))
   await sql`
     insert into dataset_objects (tenant_id, dataset_id, file_id, ordinal, class, shape, geometry)
     select ${tenantId}, ${datasetId}, n.* from unnest(${column('fileId')}::uuid[], ${column('ordinal')}::int[],
@@ -191,14 +192,14 @@ export async function saveOutcome(tx: Tx, { tenantId, datasetId }: Target, outco
     .set({
       validationStatus: status,
       validatedRevision: outcome.revision,
-      validation: JSON.stringify(outcome.report),
-      statistics: JSON.stringify(outcome.statistics),
+      validation: storableJson(outcome.report),
+      statistics: storableJson(outcome.statistics),
       format: outcome.format,
-      classes: JSON.stringify(outcome.classes),
+      classes: storableJson(outcome.classes),
       tasks: outcome.tasks,
-      splits: JSON.stringify(outcome.splits),
+      splits: storableJson(outcome.splits),
       recordCount: outcome.recordCount,
-      ...(variables ? { variables: JSON.stringify(variables) } : {}),
+      ...(variables ? { variables: storableJson(variables) } : {}),
     })
     .where('tenantId', '=', tenantId)
     .where('id', '=', datasetId)
@@ -220,7 +221,7 @@ export async function saveFailure(
     .set({
       validationStatus: 'FAILED',
       validatedRevision: dataset.revision,
-      validation: JSON.stringify(report),
+      validation: storableJson(report),
     })
     .where('tenantId', '=', tenantId)
     .where('id', '=', datasetId)

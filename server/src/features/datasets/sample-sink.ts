@@ -9,6 +9,7 @@ import {
 } from './dataset-validation.store.ts'
 import type { FindingCollector } from './finding-collector.ts'
 import type { AnnotatedObject, Canvas, Sample } from './formats/dataset-format.ts'
+import { storableText } from './storable-text.ts'
 
 const samplesPerBatch = 1000
 const objectsPerBatch = 2000
@@ -31,14 +32,14 @@ export class SampleSink {
   }
 
   async sample({ file, split, label = null, annotated = false }: Sample): Promise<void> {
-    this.#samples.push({ id: file.id, label, split, annotated })
+    this.#samples.push({ id: file.id, label: label && storableText(label), split, annotated })
     if (this.#samples.length >= samplesPerBatch) await this.flush()
   }
 
   async objects(canvas: Canvas, objects: AnnotatedObject[], { line }: { line?: number } = {}): Promise<void> {
     for (const { class: name, shape, ...geometry } of objects) {
       this.#checkBounds(canvas, geometry.box, line)
-      this.#objects.push({ fileId: canvas.id, ordinal: this.#ordinal++, class: name, shape, geometry })
+      this.#objects.push({ fileId: canvas.id, ordinal: this.#ordinal++, class: storableText(name), shape, geometry })
     }
     if (this.#objects.length >= objectsPerBatch) await this.flush()
   }
