@@ -12,12 +12,19 @@ export interface Content {
   download?: boolean
 }
 
+/** What an answer with stored bytes says before them; without a part it has no body. */
+export interface ContentHead {
+  status: 200 | 206 | 304
+  headers: Record<string, string>
+  part: ByteRange | null
+}
+
 /**
- * Stored bytes as an answer: conditional, by range, without sniffing, and harmless when opened in a browser.
+ * The head of an answer with stored bytes: conditional, by range, without sniffing, and harmless when opened in a browser.
  * Throws `range_not_satisfiable` with `Content-Range: bytes * / size`.
  * @source contract B5.9, RFC 9110 §13–14
  */
-export async function contentAnswer(blobs: BlobStore, request: FastifyRequest, content: Content): Promise<Answer> {
+export function contentHead(request: FastifyRequest, content: Content): ContentHead {
   const etag = `"${content.digest.replace('sha256:', '')}"`
   const headers: Record<string, string> = {
     etag,
@@ -29,14 +36,23 @@ export async function contentAnswer(blobs: BlobStore, request: FastifyRequest, c
   if (/html|svg|xml/.test(content.contentType)) headers['content-security-policy'] = 'sandbox'
   if (content.filename)
     headers['content-disposition'] = contentDisposition(content.download ? 'attachment' : 'inline', content.filename)
-  if (matchesEtag(request.headers['if-none-match'], etag)) return new Answer({ status: 304, headers })
+  if (matchesEtag(request.headers['if-none-match'], etag)) return { status: 304, headers, part: null }
 
   const range = requestedRange(request, etag, content.size)
-  headers['content-length'] = String(range ? range.end - range.start + 1 : content.size)
+  const part = range ?? { start: 0, end: content.size - 1 }
+  headers['content-length'] = String(part.end - part.start + 1)
   if (range) headers['content-range'] = `bytes ${range.start}-${range.end}/${content.size}`
+  return { status: range ? 206 : 200, headers, part }
+}
+
+/** Stored bytes as an answer, with the head of `contentHead`. */
+export async function contentAnswer(blobs: BlobStore, request: FastifyRequest, content: Content): Promise<Answer> {
+  const { status, headers, part } = contentHead(request, content)
+  if (!part) return new Answer({ status, headers })
+  const range = status === 206 ? part : undefined
   // An empty stream leaves the declared length alone, which no other empty body does.
-  const body = request.method === 'HEAD' ? Readable.from([]) : await blobs.open(content.digest, range ?? undefined)
-  return new Answer({ status: range ? 206 : 200, headers, body })
+  const body = request.method === 'HEAD' ? Readable.from([]) : await blobs.open(content.digest, range)
+  return new Answer({ status, headers, body })
 }
 
 /** `If-None-Match` against one strong validator. */
