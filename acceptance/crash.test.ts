@@ -92,9 +92,7 @@ describe.skipIf(!findTrainerPython())('kill -9 of the server', () => {
     expect(ended.state, JSON.stringify(ended.error)).toBe('SUCCEEDED')
     const { series } = await client.get(`${path}/metrics`)
     for (const { key, points } of series) {
-      const steps = points.map((point: { step: number } | [number, number, number]) =>
-        Array.isArray(point) ? point[0] : point.step,
-      )
+      const steps = points.map((point: { step: number }) => point.step)
       expect(new Set(steps).size, key).toBe(steps.length)
     }
     const versions = await client.get('/api/v1/models/crash/versions')

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
@@ -196,10 +196,16 @@ describe('GET /api/v1/training/experiments/{experiment_id}/launch', () => {
 })
 
 describe('experiments.sweep', () => {
-  test('removes work folders of deleted experiments and keeps the others', async () => {
+  test('removes work folders of deleted experiments; of ended ones, what only going on would need', async () => {
     const { id } = await ended((await developer.post(path, minimal)).body.id)
     const folder = (name: string) => join(platform.dataDir, 'work/experiments', name)
     for (const name of [id, unknownId, 'not-ours']) await mkdir(folder(name), { recursive: true })
+    const kept = ['output/checkpoints/best.pt', 'spec.json']
+    const scratch = ['output/checkpoints/last.pt', 'data/files/a.png']
+    for (const file of [...kept, ...scratch]) {
+      await mkdir(dirname(join(folder(id), file)), { recursive: true })
+      await writeFile(join(folder(id), file), '')
+    }
     const { services } = platform
     const runId = await transaction(services.db, 'system', (tx) =>
       startRun(
@@ -213,5 +219,7 @@ describe('experiments.sweep', () => {
       transaction(services.db, 'system', async (tx) => (await getRun(tx, runId)).state === 'succeeded'),
     )
     expect([id, unknownId, 'not-ours'].map((name) => existsSync(folder(name)))).toEqual([true, false, true])
+    const isThere = (file: string) => existsSync(join(folder(id), file))
+    expect([kept.filter(isThere), scratch.filter(isThere)]).toEqual([kept, []])
   })
 })

@@ -1,4 +1,4 @@
-import { readFile, rm, stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { isAbsolute, join, posix } from 'node:path'
 import type { TenantCtx } from '../../platform/context.ts'
 import { read, transaction } from '../../platform/transaction.ts'
@@ -6,6 +6,7 @@ import { registerModelVersion } from '../models/models.api.ts'
 import { putRunArtifacts, setTrackerTags } from '../tracker/tracker.api.ts'
 import { type Artifact, type ExperimentRow, findExperiment, updateExperiment } from './experiments.store.ts'
 import type { WorkFolder } from './work-folder.ts'
+import { removeScratch } from './work-removal.ts'
 
 interface KeptFile {
   path: string
@@ -41,8 +42,7 @@ export async function keepResult(ctx: TenantCtx, experimentId: string, folder: W
     })
     return { ...experiment, ...change }
   })
-  // It serves only to go on with training, and is the largest file of all.
-  await rm(join(folder.output, 'checkpoints', 'last.pt'), { force: true })
+  await removeScratch(folder)
   return registered && registeredAs(registered)
 }
 
@@ -98,7 +98,7 @@ async function adoptArtifacts(ctx: TenantCtx, artifacts: Artifact[], folder: Wor
       throw new Error(`the job tells of a file outside its folder: ${path}`)
     const place = join(folder.output, path)
     if (await stat(place).catch(() => null)) await ctx.blobs.adopt(place, { expected: digest })
-    else if (!(await ctx.blobs.stat(digest))) throw new Error(`the job's file ${path} is gone`)
+    else if (!(await ctx.blobs.use(digest))) throw new Error(`the job's file ${path} is gone`)
     files.push({ path, digest, size })
   }
   return files

@@ -6,14 +6,15 @@ import { read } from '../../platform/transaction.ts'
 import { listDatasetHolders, releaseStagedDataset, tidyDatasetCache } from '../dataset-cache/dataset-cache.api.ts'
 import { isEndedState } from './experiments.states.ts'
 import { findExperimentIds } from './experiments.store.ts'
-import { jobName, workRoot } from './work-folder.ts'
+import { jobName, workFolder, workRoot } from './work-folder.ts'
+import { removeScratch } from './work-removal.ts'
 
 const experimentJob = /^experiment-([0-9a-f-]{36})$/
 const experimentFolder = /^[0-9a-f-]{36}$/
 
 /**
- * Removes what interruptions left, jobs and cache marks of ended experiments and work folders of deleted ones, and
- * laid-out datasets that nobody trains on any more.
+ * Removes what interruptions and failures left (jobs, cache marks, checkpoints to go on from of ended experiments, work
+ * folders of deleted ones), and laid-out datasets that nobody trains on any more.
  */
 export const sweepRun = defineRun<null>({
   kind: 'experiments.sweep',
@@ -37,6 +38,7 @@ async function sweep(ctx: SystemCtx | TenantCtx): Promise<{ jobs: number; folder
   const strayFolders = folders.filter((id) => !known.has(id))
   for (const job of strayJobs) await compute.remove({ ...job.handle, name: jobName(job.id) })
   for (const id of holders.filter(isOver)) await releaseStagedDataset(dataDir, id)
+  for (const id of folders.filter((id) => known.has(id) && isOver(id))) await removeScratch(workFolder(dataDir, id))
   for (const id of strayFolders) await rm(join(workRoot(dataDir), id), { recursive: true, force: true })
   return { jobs: strayJobs.length, folders: strayFolders.length, datasets: await tidyDatasetCache(ctx) }
 }

@@ -1,10 +1,11 @@
 import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Services } from '../../platform/context.ts'
 import { type Step, step } from '../../platform/runs/define-run.ts'
 import { read } from '../../platform/transaction.ts'
 import { releaseStagedDataset } from '../dataset-cache/dataset-cache.api.ts'
 import { listExperimentIds } from './experiments.store.ts'
-import { jobName, workFolder } from './work-folder.ts'
+import { jobName, type WorkFolder, workFolder } from './work-folder.ts'
 
 /** Removes what experiments keep outside the database: job, use of the cache, folder. The sweep ends what a crash cuts. */
 export async function removeWork({ adapters, config }: Services, experimentIds: string[]): Promise<void> {
@@ -15,6 +16,12 @@ export async function removeWork({ adapters, config }: Services, experimentIds: 
     await releaseStagedDataset(config.dataDir, id)
     await rm(workFolder(config.dataDir, id).root, { recursive: true, force: true })
   }
+}
+
+/** Removes what only a training that goes on needs: its last checkpoint, the largest file of all, and its own dataset. */
+export async function removeScratch({ output, data }: WorkFolder): Promise<void> {
+  await rm(join(output, 'checkpoints', 'last.pt'), { force: true })
+  await rm(data, { recursive: true, force: true })
 }
 
 /** The part of a tenant's deletion that no row takes along. */
