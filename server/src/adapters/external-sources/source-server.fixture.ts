@@ -24,6 +24,8 @@ export interface SourceServer {
   authorizations: (string | undefined)[]
   /** Answers nothing any more; connections are cut. */
   vanish(): void
+  /** The same, when it has sent so many files. */
+  vanishAfter(files: number): void
   close(): Promise<void>
 }
 
@@ -144,8 +146,10 @@ function isSigned(request: IncomingMessage, url: URL, key: { id: string; secret:
 async function startSource(answer: Answer): Promise<SourceServer> {
   const files = new Map<string, ServedFile>()
   let gone = false
+  let last = Number.POSITIVE_INFINITY
   const http: Server = createServer((request, response) => {
     server.authorizations.push(request.headers.authorization)
+    if (server.sent.length >= last) server.vanish()
     if (gone) request.socket.destroy()
     else answer(request, response, server)
   })
@@ -163,6 +167,9 @@ async function startSource(answer: Answer): Promise<SourceServer> {
     vanish() {
       gone = true
       http.closeAllConnections()
+    },
+    vanishAfter(files) {
+      last = server.sent.length + files
     },
     async close() {
       http.closeAllConnections()
