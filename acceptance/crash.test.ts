@@ -57,7 +57,7 @@ describe.skipIf(!findTrainerPython())('kill -9 of the server', () => {
     expect(await resumeUpload(client, datasetId, upload, archive.path, quiet)).toBe(
       upload.chunks - Math.floor(upload.chunks / 2),
     )
-  }, 120_000)
+  }, 600_000)
 
   test('in the middle of the assembly: every file is registered once', async () => {
     await client.send('POST', `/api/v1/datasets/${datasetId}/uploads/${upload.id}:complete`)
@@ -67,7 +67,7 @@ describe.skipIf(!findTrainerPython())('kill -9 of the server', () => {
     const files = await client.get(`/api/v1/datasets/${datasetId}/files?page_size=1`)
     expect(files.total).toBe(300)
     await client.send('POST', `/api/v1/datasets/${datasetId}:freeze`)
-  }, 120_000)
+  }, 600_000)
 
   test('in the middle of training: the job runs on, is watched again, and registers one version', async () => {
     const experiment = await client.send('POST', '/api/v1/training/experiments', {
@@ -83,9 +83,9 @@ describe.skipIf(!findTrainerPython())('kill -9 of the server', () => {
     const path = `/api/v1/training/experiments/${experiment.id}`
     const points = async () =>
       (await client.get(`${path}/metrics`)).series.flatMap((s: { points: unknown[] }) => s.points).length
-    await until('the first metrics', 120, async () => ((await points()) > 0 ? true : null))
+    await until('the first metrics', 480, async () => ((await points()) > 0 ? true : null))
     await crash()
-    const ended = await until('the end of training', 240, async () => {
+    const ended = await until('the end of training', 900, async () => {
       const now = await client.get(path)
       return ['SUCCEEDED', 'FAILED', 'STOPPED', 'KILLED'].includes(now.state) ? now : null
     })
@@ -98,12 +98,12 @@ describe.skipIf(!findTrainerPython())('kill -9 of the server', () => {
     const versions = await client.get('/api/v1/models/crash/versions')
     expect(versions.total).toBe(1)
     version = versions.items[0]
-  }, 420_000)
+  }, 1_200_000)
 
   test('in the middle of an image build: it is built and published once', async () => {
     const started = await client.send('POST', '/api/v1/images', { model_name: 'crash', version: version.version })
     await crash()
-    image = await until('the image', 240, async () => {
+    image = await until('the image', 480, async () => {
       const now = await client.get(`/api/v1/images/${started.id}`)
       if (now.state === 'FAILED') throw new Error(JSON.stringify(now.error))
       return now.state === 'READY' ? now : null
@@ -111,7 +111,7 @@ describe.skipIf(!findTrainerPython())('kill -9 of the server', () => {
     const tags = await client.get('/api/v1/images')
     expect(tags.items).toHaveLength(1)
     await pullImage(client, image.repository, image.digest, quiet)
-  }, 300_000)
+  }, 600_000)
 
   test('while an endpoint serves: its replica is adopted, not started twice', async () => {
     await createEndpoint(client, 'crash', image.id, quiet)
@@ -120,5 +120,5 @@ describe.skipIf(!findTrainerPython())('kill -9 of the server', () => {
     const { correct, images } = await measure(client, 'crash', archive.heldOut, quiet)
     expect(correct / images).toBeGreaterThan(0.6)
     await deleteEndpoint(client, 'crash')
-  }, 120_000)
+  }, 600_000)
 })

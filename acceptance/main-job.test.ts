@@ -37,7 +37,7 @@ describe.skipIf(!findTrainerPython())('npm run main-job', () => {
       expect.arrayContaining(['upload, resumed', 'train', 'build image', 'pull image by digest', 'delete endpoint']),
     )
     expect(output).toContain('held-out top-1')
-  }, 300_000)
+  }, 1_200_000)
 })
 
 describe('npm run main-job that can not succeed', () => {

@@ -136,7 +136,7 @@ describe('withInstallationLock', () => {
     await once(holder.stdout, 'data')
     const lines: string[] = []
     const waiting = withInstallationLock(async () => 'mine', { report: (line) => lines.push(line) })
-    await sleep(50)
+    while (lines.length === 0) await sleep(10)
     expect(lines).toEqual(['Another process is installing the training environment: waiting for it.'])
     holder.kill('SIGKILL')
     expect(await waiting).toBe('mine')

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -24,13 +25,15 @@ export function venvPython(dataFolder: string): string {
 export async function withInstallationLock<T>(work: () => Promise<T>, { report, signal }: CommandOptions): Promise<T> {
   const name = `\0platform-mlops-trainer-installation-${process.getuid?.() ?? 0}`
   const server = createServer()
-  const attempt = () =>
-    new Promise<boolean>((resolve, reject) => {
-      server.once('error', (error: NodeJS.ErrnoException) =>
-        error.code === 'EADDRINUSE' ? resolve(false) : reject(error),
-      )
-      server.listen(name, () => resolve(true))
+  const attempt = () => {
+    // `once` takes its listeners off again: one may wait for minutes, with an attempt every half second.
+    const listening = once(server, 'listening').then(() => true)
+    server.listen(name)
+    return listening.catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'EADDRINUSE') return false
+      throw error
     })
+  }
   for (let waits = 0; !(await attempt()); waits++) {
     if (waits === 0) report?.('Another process is installing the training environment: waiting for it.')
     await sleep(lockRetryMs, undefined, { signal })

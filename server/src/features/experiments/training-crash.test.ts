@@ -61,7 +61,7 @@ async function expectOnce(id: string): Promise<void> {
   expect(log.match(/^Registered as .*$/gm)).toHaveLength(1)
 }
 
-describe.skipIf(!python)('a server that ends in the middle of a training', { timeout: 180_000 }, () => {
+describe.skipIf(!python)('a server that ends in the middle of a training', { timeout: 600_000 }, () => {
   test.each(['SIGKILL', 'SIGTERM'] as const)(
     '%s: the next one takes over the job, and nothing comes twice',
     async (signal) => {

@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => site?.stop())
 
-describe.skipIf(!python)('a training that fails', { timeout: 120_000 }, () => {
+describe.skipIf(!python)('a training that fails', { timeout: 600_000 }, () => {
   test('says at which step, why, and what to do', async () => {
     const instead = (label: string) => (label === 'red' ? Buffer.from('no image') : null)
     await insertFrozenDataset(platform.services, tenant.id, 'broken', { perClass: 4, instead })
@@ -59,7 +59,7 @@ describe.skipIf(!python)('a training that fails', { timeout: 120_000 }, () => {
   })
 })
 
-describe.skipIf(!python)('DELETE /api/v1/training/experiments/{experiment_id}', { timeout: 120_000 }, () => {
+describe.skipIf(!python)('DELETE /api/v1/training/experiments/{experiment_id}', { timeout: 600_000 }, () => {
   test('409 while it runs; 200 afterwards removes record, log, tracker run and work folder', async () => {
     const split = { mode: 'ratio', train: 0.5, val: 0.25, test: 0.25 }
     const id = await startTraining(developer, 'To be deleted', endless, {

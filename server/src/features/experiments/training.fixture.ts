@@ -72,7 +72,7 @@ export const ended = (client: TestClient, id: string) =>
   eventually(async () => {
     const { body } = await client.get(`${experimentsPath}/${id}`)
     return body.ended_at && body
-  }, 120)
+  }, 480)
 
 /** Waits until so many epochs are done. */
 export const underWay = (client: TestClient, id: string, epochs = 1) =>
@@ -80,7 +80,7 @@ export const underWay = (client: TestClient, id: string, epochs = 1) =>
     const { body } = await client.get(`${experimentsPath}/${id}`)
     if (body.ended_at) throw new Error(`it ended before: ${JSON.stringify(body.error)}`)
     return body.progress.epoch >= epochs
-  }, 120)
+  }, 480)
 
 export interface StreamEvent {
   name: string

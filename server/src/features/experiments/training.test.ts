@@ -31,7 +31,7 @@ beforeAll(async () => {
 })
 afterAll(() => site?.stop())
 
-describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
+describe.skipIf(!python)('a training', { timeout: 600_000 }, () => {
   let id = ''
   let events: StreamEvent[] = []
 
@@ -147,7 +147,7 @@ describe.skipIf(!python)('a training', { timeout: 120_000 }, () => {
   })
 })
 
-describe.skipIf(!python)('POST /api/v1/training/experiments/{experiment_id}/stop', { timeout: 120_000 }, () => {
+describe.skipIf(!python)('POST /api/v1/training/experiments/{experiment_id}/stop', { timeout: 600_000 }, () => {
   test('200 and the best checkpoint so far becomes the model; 409 for a second stop', async () => {
     const id = await startTraining(developer, 'Stopped', endless)
     await underWay(developer, id)
@@ -192,7 +192,7 @@ describe.skipIf(!python)('POST /api/v1/training/experiments/{experiment_id}/stop
   })
 })
 
-describe.skipIf(!python)('POST /api/v1/training/admin/experiments/{experiment_id}/kill', { timeout: 120_000 }, () => {
+describe.skipIf(!python)('POST /api/v1/training/admin/experiments/{experiment_id}/kill', { timeout: 600_000 }, () => {
   test('200 ends the job at once with nothing registered, and again changes nothing', async () => {
     const kill = '/api/v1/training/admin/experiments'
     const id = await startTraining(developer, 'Killed', endless)

@@ -1,6 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { registerModel } from '../../../test/model-version.ts'
+
+// Real processes are started and images built: on a slow machine that takes its time.
+vi.setConfig({ testTimeout: 300_000 })
 
 let platform: TestPlatform
 let client: TestClient
@@ -14,7 +17,7 @@ const ended = (id: string) =>
   eventually(async () => {
     const { body } = await client.get(`/api/v1/images/${id}`)
     return ['READY', 'FAILED', 'CANCELED'].includes(body.state) ? body : null
-  }, 60)
+  }, 240)
 
 describe('POST /api/v1/images', () => {
   test('202 builds the image and publishes it under the tenant, with a log and the run', async () => {

@@ -6,14 +6,14 @@ export const whenEndpoint = (client: TestClient, name: string, ...states: string
     const { status, body } = await client.get(`/api/v1/serving/endpoints/${name}`)
     if (status !== 200) throw new Error(`endpoint ${name} answers ${status}`)
     return states.includes(body.state) ? body : null
-  }, 60)
+  }, 240)
 
 /** Waits until the deployment has ended, and gives it. */
 export const whenDeployed = (client: TestClient, id: string) =>
   eventually(async () => {
     const { body } = await client.get(`/api/v1/deployments/${id}`)
     return body.state === 'READY' || body.state === 'FAILED' ? body : null
-  }, 60)
+  }, 240)
 
 /** An image of one colour as the model's input tensor, before normalisation: [3][height][width]. */
 export function colourTensor([red, green, blue]: [number, number, number], width = 8, height = 6): number[][][] {

@@ -1,9 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { listen } from '../../../test/event-client.ts'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { servedImage } from '../../../test/served-image.ts'
 import { colourTensor, endServing, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
 import { reconcile } from './reconcile.ts'
+
+// Real processes are started and images built: on a slow machine that takes its time.
+vi.setConfig({ testTimeout: 300_000 })
 
 const endpointsPath = '/api/v1/serving/endpoints'
 let platform: TestPlatform
@@ -67,7 +70,7 @@ describe('/api/v1/serving/endpoints', () => {
     expect([gone.status, gone.body.state]).toEqual([200, 'DELETING'])
     const late = await client.post(`${endpointsPath}/whole-life/start`)
     expect([late.status, late.body.detail]).toEqual([409, { reason: 'deleting' }])
-    await eventually(async () => (await client.get(`${endpointsPath}/whole-life`)).status === 404)
+    await eventually(async () => (await client.get(`${endpointsPath}/whole-life`)).status === 404, 240)
     expect(await works()).toEqual([])
     const actions = await client.get('/api/v1/deployments?endpoint=whole-life&page_size=3')
     expect(actions.body).toMatchObject({ total: 4, page_size: 3 })
@@ -87,7 +90,7 @@ describe('/api/v1/serving/endpoints', () => {
     const image = await eventually(async () => {
       const { body } = await client.get(`/api/v1/images/${unbuilt.body.id}`)
       return body.ended_at ? body : null
-    })
+    }, 240)
     if (image.state === 'CANCELED') expect(await reasonOf({ image_id: image.id })).toEqual([409, 'image_not_ready'])
     expect((await create('taken')).status).toBe(201)
     const clash = await create('taken')
@@ -193,7 +196,7 @@ describe('an image that does not start', () => {
     const after = await eventually(async () => {
       const { body } = await client.get(`${endpointsPath}/steady`)
       return body.instances.length === 1 ? body : null
-    })
+    }, 240)
     expect(after).toMatchObject({ state: 'RUNNING', image_id: imageId, instances: [{ id: before.instances[0].id }] })
     await remove('steady')
   })

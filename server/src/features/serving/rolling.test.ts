@@ -68,4 +68,4 @@ test('no request fails while the endpoint is scaled up, rolled over to another i
   const sample = `platform_mlops_inference_requests_total{tenant="default",endpoint="rolling",code="200"} ${counts['200']}`
   expect(text).toContain(sample)
   await whenDeployed(client, (await client.delete(path)).body.deployment_id)
-}, 180_000)
+}, 600_000)

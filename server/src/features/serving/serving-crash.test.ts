@@ -58,7 +58,7 @@ test('a build, its publication and a deployment survive kill -9 at any moment, a
     const { body } = await server.admin.get(`/api/v1/images/${build.id}`)
     expect(body.state, JSON.stringify(body.error)).not.toBe('FAILED')
     return body.state === 'READY' ? body : null
-  }, 90)
+  }, 240)
   const runs = await server.admin.get(`/api/v1/images/${build.id}/runs`)
   expect(runs.body).toMatchObject({ total: 1, items: [{ state: 'succeeded' }] })
   const manifests = await transaction(database, 'system', (tx) =>
@@ -73,7 +73,7 @@ test('a build, its publication and a deployment survive kill -9 at any moment, a
   await start()
   expect(await whenDeployed(server.admin, created.body.deployment_id)).toMatchObject({ state: 'READY' })
   expect((await (await openCompute(dataDir)).list()).length).toBe(1)
-}, 240_000)
+}, 600_000)
 
 test('replicas run on while the server is dead, and are taken over: the same process, nothing twice', async () => {
   const before = await whenEndpoint(server.admin, 'survivor', 'RUNNING')
@@ -87,7 +87,7 @@ test('replicas run on while the server is dead, and are taken over: the same pro
   const { body: checked } = await server.admin.post(`${path}/heartbeat`)
   expect(checked).toMatchObject({ state: 'RUNNING', instances: [{ id: before.instances[0].id, restarts: 0 }] })
   expect(await compute.list()).toMatchObject([{ handle: work!.handle, status: { pid } }])
-}, 120_000)
+}, 600_000)
 
 test('a replica that dies while the server is dead is started again; a stray is removed', async () => {
   const compute = await openCompute(dataDir)
@@ -100,11 +100,11 @@ test('a replica that dies while the server is dead is started again; a stray is 
   const recovered = await eventually(async () => {
     const { body } = await server.admin.get(path)
     return body.state === 'RUNNING' && body.instances[0].restarts === 1 ? body : null
-  }, 60)
+  }, 240)
   expect(recovered).toMatchObject({ ready_replicas: 1, error: null })
   expect((await predict()).status).toBe(200)
   await eventually(async () => (await compute.list()).every(({ handle }) => handle.name !== stray.name), 60)
   expect((await compute.list()).length).toBe(1)
   await whenDeployed(server.admin, (await server.admin.delete(path)).body.deployment_id)
   expect(await compute.list()).toEqual([])
-}, 180_000)
+}, 600_000)

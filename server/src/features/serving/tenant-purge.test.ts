@@ -38,4 +38,4 @@ test('deleting a tenant ends its replicas and leaves nothing of its endpoints; a
   expect(rows.map(({ tenantId }) => tenantId)).not.toContain(id)
   const ping = await staying.get('/api/v1/serving/endpoints/same-name/proxy/ping')
   expect(ping.status).toBe(200)
-}, 120_000)
+}, 600_000)

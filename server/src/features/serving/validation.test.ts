@@ -1,10 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { insertFrozenDataset } from '../../../test/frozen-dataset.ts'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { servedImage } from '../../../test/served-image.ts'
 import { transaction } from '../../platform/db/transaction.ts'
 import { endServing, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
 import { emptyTally, judge } from './validation-kpis.ts'
+
+// Real processes are started and images built: on a slow machine that takes its time.
+vi.setConfig({ testTimeout: 300_000 })
 
 let platform: TestPlatform
 let client: TestClient
