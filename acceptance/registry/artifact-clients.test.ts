@@ -11,8 +11,8 @@ import { type ImageLayout, writeImageLayout } from './image-layout.ts'
 import { has, openRegistrySession, type RegistrySession, run } from './registry-session.ts'
 
 /**
- * Clients that no distribution packages. With Go: `go install oras.land/oras/cmd/oras@v1.2.3` and
- * `go install github.com/google/go-containerregistry/cmd/crane@v0.20.3`, with the folder of both on the PATH.
+ * Clients that no distribution packages, when they are on the PATH. With Go: `go install oras.land/oras/cmd/oras@v1.2.3`,
+ * `go install github.com/google/go-containerregistry/cmd/crane@v0.20.3`, `go install helm.sh/helm/v3/cmd/helm@v3.17.3`.
  */
 const email = 'admin@example.com'
 const password = 'a password for the test'
@@ -23,7 +23,7 @@ let image: ImageLayout
 /** Keeps the clients' logins out of the user's home. */
 let home: Record<string, string>
 
-describe.skipIf(!has('oras') && !has('crane'))('clients of artifacts', () => {
+describe.skipIf(!has('oras') && !has('crane') && !has('helm'))('clients of artifacts', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'platform-mlops-artifacts-'))
     platform = await startOwnPlatform(folder, email, password)
@@ -91,6 +91,25 @@ describe.skipIf(!has('oras') && !has('crane'))('clients of artifacts', () => {
       expect((await readFile(join(folder, 'pulled-chart/probe-0.1.0.tgz'))).equals(content)).toBe(true)
     }, 60_000)
   })
+
+  test.skipIf(!has('helm'))(
+    'helm signs in, packages, pushes, shows and pulls a chart',
+    async () => {
+      const helm = (...args: string[]) => run('helm', args, home)
+      await helm('registry', 'login', '--insecure', '-u', 'me', '-p', session.token, session.host)
+      const chart = join(folder, 'helm/served')
+      await mkdir(chart, { recursive: true })
+      await writeFile(join(chart, 'Chart.yaml'), 'apiVersion: v2\nname: served\nversion: 1.2.3\n')
+      await helm('package', chart, '-d', folder)
+      const registry = `oci://${at('helm')}`
+      await helm('push', '--plain-http', join(folder, 'served-1.2.3.tgz'), registry)
+      expect(await helm('show', 'chart', '--plain-http', `${registry}/served`, '--version', '1.2.3')).toContain('1.2.3')
+      await helm('pull', '--plain-http', `${registry}/served`, '--version', '1.2.3', '-d', chart)
+      const [sent, got] = await Promise.all([folder, chart].map((place) => readFile(join(place, 'served-1.2.3.tgz'))))
+      expect(got!.equals(sent!)).toBe(true)
+    },
+    60_000,
+  )
 
   describe.skipIf(!has('crane'))('crane', () => {
     const crane = (...args: string[]) => run('crane', [...args, '--insecure'], home)
