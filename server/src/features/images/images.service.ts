@@ -9,7 +9,7 @@ import { getModelVersion } from '../models/models.api.ts'
 import { releaseImage } from '../registry/registry.api.ts'
 import { imageBuild } from './images.runs.ts'
 import { isBuilding } from './images.states.ts'
-import { deleteImage, findImage, type ImageRow, insertImage, listImages } from './images.store.ts'
+import { deleteImage, findImage, type ImageRow, insertImage, listImages, updateImage } from './images.store.ts'
 import { findModelIssues } from './model-files.check.ts'
 
 const defaultBuilder = 'default'
@@ -61,7 +61,7 @@ export function findImages(ctx: TenantCtx, filter: { modelName?: string; version
   return read(ctx, (tx) => listImages(tx, ctx.tenant.id, { modelName, modelVersion }))
 }
 
-/** Throws `conflict` when the build has ended. */
+/** What waits is CANCELED at once, what is built as soon as it has stopped. Throws `conflict` when it has ended. */
 export async function cancelBuild(ctx: TenantCtx, imageId: string): Promise<ImageRow> {
   audited(ctx, imageId)
   return transaction(ctx, async (tx) => {
@@ -69,7 +69,9 @@ export async function cancelBuild(ctx: TenantCtx, imageId: string): Promise<Imag
     if (!isBuilding(image.state))
       throw conflict('The build has ended.', { detail: { reason: 'build_ended', state: image.state } })
     await cancelRun(tx, image.runId, `canceled by ${ctx.actor.email}`)
-    return image
+    // Its run may wait behind others, and needs a worker to end.
+    if (image.state === 'PENDING') await updateImage(tx, imageId, { state: 'CANCELED', endedAt: ctx.clock.now() })
+    return loadImage(tx, ctx, imageId)
   })
 }
 

@@ -92,12 +92,13 @@ export type ImageChange = Partial<
   Pick<ImageRow, 'state' | 'progress' | 'repository' | 'tag' | 'digest' | 'sizeBytes' | 'endedAt'>
 > & { error?: ImageError | null }
 
-/** Changes the image that a run builds. */
+/** Changes an image whose build has not ended; one that has stays as it is. */
 export async function updateImage(tx: Tx, imageId: string, { error, ...change }: ImageChange): Promise<void> {
   await tx
     .updateTable('modelImages')
     .set({ ...change, ...(error === undefined ? {} : { error: error && JSON.stringify(error) }) })
     .where('id', '=', imageId)
+    .where('state', 'in', [...buildingStates])
     .execute()
 }
 

@@ -77,6 +77,26 @@ describe('POST /api/v1/images', () => {
     expect([late.status, late.body.detail]).toEqual([409, { reason: 'build_ended', state: image.state }])
   })
 
+  test('a build that waits behind others is CANCELED at once, and stays so when its turn comes', async () => {
+    const names = ['front-one', 'front-two', 'waits']
+    const built = []
+    for (const name of names) {
+      const version = await registerModel(platform, { name })
+      built.push((await client.post('/api/v1/images', { model_name: name, version })).body.id)
+    }
+    const waiting = built[2]
+    const canceled = await client.post(`/api/v1/images/${waiting}:cancel`)
+    // The others may have been quicker than we are: then it was no longer waiting.
+    if (canceled.status === 200) expect(['CANCELED', 'BUILDING', 'PUSHING']).toContain(canceled.body.state)
+    const image = await ended(waiting)
+    for (const id of built) await ended(id)
+    await eventually(async () => {
+      const { items } = (await client.get(`/api/v1/images/${waiting}/runs`)).body
+      return ['canceled', 'succeeded'].includes(items[0].state)
+    }, 240)
+    expect((await client.get(`/api/v1/images/${waiting}`)).body).toEqual(image)
+  })
+
   test('FAILED with the reason when the model cannot be served; the check says the same beforehand', async () => {
     const version = await registerModel(platform, { name: 'half', without: ['model.onnx'] })
     const check = await client.get(`/api/v1/images/model-check?model_name=half&version=${version}`)
