@@ -12,7 +12,8 @@ export default defineConfig({
     globalSetup: ['server/test/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 120_000,
+    // Limits are for what hangs, not for what is slow.
+    testTimeout: 120_000,
+    hookTimeout: 300_000,
   },
 })

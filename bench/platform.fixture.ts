@@ -13,6 +13,9 @@ const email = 'admin@example.com'
 export interface BenchPlatform {
   dataDir: string
   pid: number
+  port: number
+  /** The login and the tenant of its requests. */
+  headers: Record<string, string>
   /** JSON in and out, or bytes in; throws for any status of 400 and above. */
   // biome-ignore lint/suspicious/noExplicitAny: benchmarks look into answers of every shape
   call(method: string, path: string, body?: Uint8Array | object): Promise<any>
@@ -47,13 +50,16 @@ export async function startPlatform(settings: Record<string, string> = {}): Prom
     const text = await readFile(`/proc/${child.pid}/status`, 'utf8')
     return Number(new RegExp(`${key}:\\s+(\\d+)`).exec(text)![1]) * 1024
   }
+  const own = { authorization: `Bearer ${token}`, 'x-tenant': 'default' }
   return {
     dataDir,
     pid: child.pid!,
+    port,
+    headers: own,
     async call(method, path, body) {
       const bytes = body === undefined || body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body))
       const type = body instanceof Uint8Array ? 'application/octet-stream' : 'application/json'
-      const headers: Record<string, string> = { authorization: `Bearer ${token}`, 'x-tenant': 'default' }
+      const headers: Record<string, string> = { ...own }
       if (bytes) Object.assign(headers, { 'content-type': type })
       return send(method, path, headers, bytes)
     },

@@ -11,14 +11,17 @@ export interface Body {
   headers?: Record<string, string>
 }
 
+/** Never more: each is a process. */
+const most: Record<string, number> = { 'serving.createEndpoint.replicas': 2, 'serving.updateEndpoint.replicas': 2 }
+
 /** Values that lead further than what the schema alone allows, or that keep the machine usable. */
 const hints: Record<string, readonly unknown[]> = {
   'datasets.createUpload.size': [1, 10, 100],
   'datasets.createUpload.filename': ['a.png', 'train/red/b.png', 'data.csv', 'a.zip', 'labels.json'],
   'registry.createImport.size_bytes': [10, 100, 1000],
-  'serving.createEndpoint.replicas': [1],
   'serving.createEndpoint.gpu': [0],
-  'serving.updateEndpoint.replicas': [0, 1, 2],
+  'models.setStage.stage': ['None', 'Staging', 'Archived', 'Production'],
+  'experiments.create.task': ['image_classification'],
   'experiments.create.framework': ['torchvision'],
   'experiments.create.model': ['small_cnn'],
   'experiments.create.hyperparameters': ['epochs: 1\n'],
@@ -49,7 +52,8 @@ export function bodyFor(random: Random, operation: DescribedOperation, recall: R
   if (type === 'application/octet-stream') return { type, bytes: random.pick(samples) }
   if (type === 'multipart/form-data') return spoil && random.chance(0.5) ? oddBody(random, '{}') : multipart(random)
   const meant = validValue(random, schema, (name) => hinted(random, operation.id, name) ?? recall(name), '')
-  const value = spoil ? spoiled(random, withHints(random, operation.id, meant)) : withHints(random, operation.id, meant)
+  const good = withHints(random, operation.id, meant)
+  const value = spoil ? spoiled(random, good) : good
   if (type !== 'application/json') return { type, bytes: Buffer.from(formText(value)) }
   const json = JSON.stringify(value) ?? ''
   if (random.chance(0.07)) return oddBody(random, json)
@@ -58,12 +62,14 @@ export function bodyFor(random: Random, operation: DescribedOperation, recall: R
 
 const hinted = (random: Random, id: string, name: string): unknown => {
   const values = hints[`${id}.${name}`]
-  return values && random.pick(values)
+  return values && random.chance(0.9) ? random.pick(values) : undefined
 }
 
 function withHints(random: Random, id: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, old]) => [key, hinted(random, id, key) ?? old]))
+  const sane = (key: string, old: unknown) =>
+    typeof old === 'number' ? Math.min(old, most[`${id}.${key}`] ?? Number.POSITIVE_INFINITY) : old
+  return Object.fromEntries(Object.entries(value).map(([key, old]) => [key, hinted(random, id, key) ?? sane(key, old)]))
 }
 
 function formText(value: unknown): string {

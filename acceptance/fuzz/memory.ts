@@ -55,14 +55,20 @@ export function createMemory(operations: DescribedOperation[]): Memory {
       for (const item of Array.isArray(items) ? items.slice(0, 20) : [body]) {
         const thing = (item ?? {}) as Record<string, unknown>
         const id = thing[name] ?? thing.id ?? thing[name.replace(/_.*/, '')] ?? thing.name
-        if (typeof id === 'string' || typeof id === 'number') keep(addresses, prefix, { ...params, [name]: String(id) })
+        if (typeof id !== 'string' && typeof id !== 'number') continue
+        const found = { ...params, [name]: String(id) }
+        keep(addresses, prefix, found)
+        keep(addresses, Object.keys(found).sort().join(), found)
       }
     }
   }
 
   const address = (random: Random, path: string, fits: (params: Record<string, string>) => boolean = () => true) => {
-    for (const { prefix } of places(path)) {
-      const known = (addresses.get(prefix) ?? []).filter(fits)
+    const names = places(path).map(({ name }) => name)
+    // The same thing has addresses under several paths: a version of a model, say.
+    const keys = names.length > 1 ? [places(path)[0]!.prefix, names.toSorted().join()] : []
+    for (const key of [...keys, ...places(path).map(({ prefix }) => prefix)]) {
+      const known = (addresses.get(key) ?? []).filter(fits)
       if (known.length && random.chance(0.9)) return random.pick(known)
     }
     return null

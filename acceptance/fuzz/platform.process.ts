@@ -16,7 +16,13 @@ const config = loadConfig({
 const log = pino({ level: 'warn' }, createWriteStream(join(folder, 'platform.log'), { flags: 'a' }))
 const instance = await startInstance(config, { strict: true, log })
 process.on('message', async (message: { prepare?: string; stop?: true }) => {
-  if (message.stop) process.exit(await instance.stop().then(() => 0))
+  if (message.stop) {
+    await instance.stop()
+    // What the requests have started beside the server would go on without it.
+    const { compute } = instance.services.adapters
+    for (const { handle } of await compute.list()) await compute.remove(handle)
+    process.exit(0)
+  }
   if (!message.prepare) return
   await prepareTenant(instance.services, message.prepare)
   process.send?.({ prepared: message.prepare })

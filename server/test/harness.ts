@@ -109,6 +109,8 @@ export async function startTestPlatform(env: Record<string, string> = {}): Promi
     },
     async stop() {
       await instance.stop()
+      // Works go on without the server; those of a test would do so without their folder.
+      for (const { handle } of await services.adapters.compute.list()) await services.adapters.compute.remove(handle)
       await database.drop()
       await rm(dataDir, { recursive: true, force: true })
     },
@@ -165,7 +167,7 @@ function parsed(text: string): unknown {
 }
 
 /** Asks again and again until the answer is something, at most `seconds`. */
-export async function eventually<T>(look: () => Promise<T | null | undefined | false>, seconds = 20): Promise<T> {
+export async function eventually<T>(look: () => Promise<T | null | undefined | false>, seconds = 60): Promise<T> {
   const end = Date.now() + seconds * 1000
   for (;;) {
     const found = await look()

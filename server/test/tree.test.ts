@@ -103,7 +103,7 @@ describe('borders', () => {
     const wrong = imports.filter(
       ({ from, module }) => module === 'kysely' && !/^server\/src\/platform\/|\.store\.ts$/.test(from),
     )
-    expect(wrong.map(({ from }) => from).filter((from) => !outsideOfStores.has(from))).toEqual([])
+    expect(wrong.map(({ from }) => from)).toEqual([])
     const builders = /\b(tx|trx|kysely)\s*\.\s*(selectFrom|insertInto|updateTable|deleteFrom)\b/
     const direct = production.filter(
       ({ path, text }) => featureOf(path) && !path.endsWith('.store.ts') && builders.test(text),
@@ -118,14 +118,6 @@ describe('borders', () => {
     expect(wrong.map(({ path }) => path)).toEqual([])
   })
 })
-
-// Known exceptions, each with its reason; the aim is none.
-const outsideOfStores = new Set([
-  // Its one statement is the probe itself: `select 1`.
-  'server/src/features/system/machine.routes.ts',
-])
-// Their tests build the addresses from one constant.
-const testedByOtherNames = /^serving\./
 
 describe('addresses', () => {
   const operations = operationsOf(
@@ -162,8 +154,7 @@ describe('addresses', () => {
       const parts = path.split(/\{\w+\+?\}/).map((part) => part.replace(/[.*+?^$()|[\]\\]/g, '\\$&'))
       return !new RegExp(`${parts.join('[^\\s\'"`?]+?')}(?=[\\s'"\`?]|$)`, 'm').test(tests)
     })
-    const unknown = untested.filter(({ id }) => !testedByOtherNames.test(id))
-    expect(unknown.map(({ id, path }) => `${id} ${path}`)).toEqual([])
+    expect(untested.map(({ id, path }) => `${id} ${path}`)).toEqual([])
   })
 })
 

@@ -8,7 +8,7 @@ import type { Compute, WorkHandle, WorkSpec, WorkStatus } from './compute.ts'
 export type EndedStatus = Extract<WorkStatus, { state: 'ended' }>
 
 /** Waits until work has ended; fails when it takes longer. */
-export async function whenEnded(compute: Compute, handle: WorkHandle, withinMs = 15_000): Promise<EndedStatus> {
+export async function whenEnded(compute: Compute, handle: WorkHandle, withinMs = 60_000): Promise<EndedStatus> {
   for (const deadline = Date.now() + withinMs; Date.now() < deadline; await sleep(20)) {
     const status = await compute.status(handle)
     if (status.state === 'ended') return status
@@ -18,7 +18,7 @@ export async function whenEnded(compute: Compute, handle: WorkHandle, withinMs =
 
 /** Waits until the output holds a text, and returns it all. */
 export async function whenLogged(compute: Compute, handle: WorkHandle, text: string): Promise<string> {
-  for (const deadline = Date.now() + 10_000; Date.now() < deadline; await sleep(20)) {
+  for (const deadline = Date.now() + 60_000; Date.now() < deadline; await sleep(20)) {
     const output = (await compute.logs(handle, 0, 1e6)).toString()
     if (output.includes(text)) return output
   }
@@ -27,11 +27,11 @@ export async function whenLogged(compute: Compute, handle: WorkHandle, text: str
 
 /** Waits until the memory that work uses has been measured, and returns it in bytes. */
 async function whenMeasured(compute: Compute, handle: WorkHandle): Promise<number> {
-  for (const deadline = Date.now() + 15_000; Date.now() < deadline; await sleep(50)) {
+  for (const deadline = Date.now() + 60_000; Date.now() < deadline; await sleep(50)) {
     const status = await compute.status(handle)
     if (status.state === 'running' && status.memoryBytes) return status.memoryBytes
   }
-  throw new Error(`the memory of ${handle.name} was not measured within 15 s`)
+  throw new Error(`the memory of ${handle.name} was not measured within 60 s`)
 }
 
 /** What every driver of the compute port must do. @source compute.ts */
@@ -135,7 +135,7 @@ export function computeSuite(name: string, create: () => Promise<Compute>): void
       const status = await compute.stop(handle, 300)
       expect(status).toMatchObject({ state: 'ended', exitCode: null, signal: 'SIGKILL', reason: 'stopped' })
       expect(Date.now() - before).toBeGreaterThanOrEqual(300)
-      expect(Date.now() - before).toBeLessThan(5000)
+      expect(Date.now() - before).toBeLessThan(30_000)
     })
 
     test('kill ends it at once', async () => {

@@ -107,7 +107,7 @@ describe('runCommand', () => {
     const running = runCommand('sleep', ['30'], { signal: abort.signal })
     abort.abort()
     await expect(running).rejects.toThrow(/abort/i)
-    expect(performance.now() - started).toBeLessThan(5000)
+    expect(performance.now() - started).toBeLessThan(25_000)
   })
 })
 
@@ -136,8 +136,13 @@ describe('withInstallationLock', () => {
     await once(holder.stdout, 'data')
     const lines: string[] = []
     const waiting = withInstallationLock(async () => 'mine', { report: (line) => lines.push(line) })
+<<<<<<< HEAD
     while (lines.length === 0) await sleep(10)
     expect(lines).toEqual(['Another process is installing the training environment: waiting for it.'])
+=======
+    const said = ['Another process is installing the training environment: waiting for it.']
+    await expect.poll(() => lines, { timeout: 60_000 }).toEqual(said)
+>>>>>>> 0d26755 (Reads cost less: pipelined transactions, proven tokens, events written once; load benchmark; tests wait for conditions)
     holder.kill('SIGKILL')
     expect(await waiting).toBe('mine')
   })

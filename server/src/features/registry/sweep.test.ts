@@ -133,7 +133,7 @@ describe('GET /metrics', () => {
     const text = await eventually(async () => {
       const reply = await platform.anonymous('GET', '/metrics')
       return /platform_mlops_registry_pulls\{tenant="acme"\} [1-9]/.test(reply.text) ? reply.text : null
-    }, 25)
+    }, 60)
     expect(text).toMatch(/platform_mlops_registry_stored_bytes\{tenant="acme"\} [1-9]/)
     expect(text).toMatch(/platform_mlops_registry_repositories\{tenant="acme"\} [1-9]/)
   }, 40_000)

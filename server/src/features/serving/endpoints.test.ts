@@ -5,10 +5,13 @@ import { servedImage } from '../../../test/served-image.ts'
 import { colourTensor, endServing, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
 import { reconcile } from './reconcile.ts'
 
+<<<<<<< HEAD
 // Real processes are started and images built: on a slow machine that takes its time.
 vi.setConfig({ testTimeout: 300_000 })
 
 const endpointsPath = '/api/v1/serving/endpoints'
+=======
+>>>>>>> 0d26755 (Reads cost less: pipelined transactions, proven tokens, events written once; load benchmark; tests wait for conditions)
 let platform: TestPlatform
 let client: TestClient
 let imageId: string
@@ -20,16 +23,16 @@ beforeAll(async () => {
 afterAll(() => endServing(platform))
 
 const predict = (name: string) =>
-  client.post(`${endpointsPath}/${name}/proxy/invocations`, { instances: [colourTensor([9, 0, 0])] })
+  client.post(`/api/v1/serving/endpoints/${name}/proxy/invocations`, { instances: [colourTensor([9, 0, 0])] })
 const works = () => platform.services.adapters.compute.list()
 const create = (name: string, more: object = {}) =>
-  client.post(endpointsPath, { name, image_id: imageId, replicas: 1, gpu: 0, ...more })
+  client.post('/api/v1/serving/endpoints', { name, image_id: imageId, replicas: 1, gpu: 0, ...more })
 const tenantIdOf = async (code: string): Promise<string> => {
   const { rows } = await platform.services.db.pool.query('select id from tenants where code = $1', [code])
   return rows[0].id
 }
 const remove = async (name: string) => {
-  const { body } = await client.delete(`${endpointsPath}/${name}`)
+  const { body } = await client.delete(`/api/v1/serving/endpoints/${name}`)
   await whenDeployed(client, body.deployment_id)
 }
 
@@ -48,29 +51,33 @@ describe('/api/v1/serving/endpoints', () => {
     const done = await whenDeployed(client, created.body.deployment_id)
     expect(done).toMatchObject({ state: 'READY', action: 'create', endpoint: 'whole-life', replicas: 1, error: null })
 
-    const stopped = await client.post(`${endpointsPath}/whole-life/stop`)
+    const stopped = await client.post('/api/v1/serving/endpoints/whole-life/stop')
     expect(stopped.body.state).toBe('STOPPED')
     const refused = await predict('whole-life')
     expect([refused.status, refused.body.detail]).toEqual([503, { state: 'STOPPED' }])
     expect((await whenDeployed(client, stopped.body.deployment_id)).state).toBe('READY')
     expect(await works()).toEqual([])
-    const again = await client.post(`${endpointsPath}/whole-life/stop`)
+    const again = await client.post('/api/v1/serving/endpoints/whole-life/stop')
     expect(again.body.deployment_id, 'stopping a stopped one does nothing').toBe(stopped.body.deployment_id)
-    const scaled = await client.patch(`${endpointsPath}/whole-life`, { replicas: 2 })
+    const scaled = await client.patch('/api/v1/serving/endpoints/whole-life', { replicas: 2 })
     expect([scaled.status, scaled.body.detail]).toEqual([409, { reason: 'stopped' }])
 
-    const started = await client.post(`${endpointsPath}/whole-life/start`)
+    const started = await client.post('/api/v1/serving/endpoints/whole-life/start')
     expect(started.body).toMatchObject({ state: 'CONNECTING', replicas: 1 })
     await whenEndpoint(client, 'whole-life', 'RUNNING')
     expect((await predict('whole-life')).status).toBe(200)
-    const twice = await client.post(`${endpointsPath}/whole-life/start`)
+    const twice = await client.post('/api/v1/serving/endpoints/whole-life/start')
     expect(twice.body.deployment_id, 'starting a running one does nothing').toBe(started.body.deployment_id)
 
-    const gone = await client.delete(`${endpointsPath}/whole-life`)
+    const gone = await client.delete('/api/v1/serving/endpoints/whole-life')
     expect([gone.status, gone.body.state]).toEqual([200, 'DELETING'])
-    const late = await client.post(`${endpointsPath}/whole-life/start`)
+    const late = await client.post('/api/v1/serving/endpoints/whole-life/start')
     expect([late.status, late.body.detail]).toEqual([409, { reason: 'deleting' }])
+<<<<<<< HEAD
     await eventually(async () => (await client.get(`${endpointsPath}/whole-life`)).status === 404, 240)
+=======
+    await eventually(async () => (await client.get('/api/v1/serving/endpoints/whole-life')).status === 404)
+>>>>>>> 0d26755 (Reads cost less: pipelined transactions, proven tokens, events written once; load benchmark; tests wait for conditions)
     expect(await works()).toEqual([])
     const actions = await client.get('/api/v1/deployments?endpoint=whole-life&page_size=3')
     expect(actions.body).toMatchObject({ total: 4, page_size: 3 })
@@ -144,10 +151,10 @@ describe('an endpoint with two replicas', () => {
       instances.map(({ id }: { id: string }) => id).sort(),
     )
 
-    const logs = await client.get(`${endpointsPath}/pair/logs?lines=1`)
+    const logs = await client.get('/api/v1/serving/endpoints/pair/logs?lines=1')
     expect(logs.body.replicas.length).toBe(2)
     for (const { lines } of logs.body.replicas) expect(lines[0]).toContain('"listening"')
-    const checked = await client.post(`${endpointsPath}/pair/heartbeat`)
+    const checked = await client.post('/api/v1/serving/endpoints/pair/heartbeat')
     expect(checked.body).toMatchObject({ state: 'RUNNING', ready_replicas: 2 })
     expect(Date.parse(checked.body.checked_at)).toBeGreaterThan(Date.parse(recovered.created_at))
     await remove('pair')
@@ -188,13 +195,13 @@ describe('an image that does not start', () => {
     const broken = await servedImage(platform, { name: 'worse', description: { output: {} } })
     await create('steady')
     const before = await whenEndpoint(client, 'steady', 'RUNNING')
-    const updated = await client.patch(`${endpointsPath}/steady`, { image_id: broken.id })
+    const updated = await client.patch('/api/v1/serving/endpoints/steady', { image_id: broken.id })
     expect(updated.body.image_id).toBe(broken.id)
     const deployment = await whenDeployed(client, updated.body.deployment_id)
     expect(deployment).toMatchObject({ action: 'update', state: 'FAILED', error: { reason: 'replica_crashes' } })
     expect((await predict('steady')).status).toBe(200)
     const after = await eventually(async () => {
-      const { body } = await client.get(`${endpointsPath}/steady`)
+      const { body } = await client.get('/api/v1/serving/endpoints/steady')
       return body.instances.length === 1 ? body : null
     }, 240)
     expect(after).toMatchObject({ state: 'RUNNING', image_id: imageId, instances: [{ id: before.instances[0].id }] })
@@ -205,14 +212,18 @@ describe('an image that does not start', () => {
 describe('PATCH /api/v1/serving/endpoints/{name}', () => {
   test('422 says to use stop for 0 replicas; 412 when it was changed meanwhile; 403 for another image without DEPLOY', async () => {
     await create('patched')
-    const none = await client.patch(`${endpointsPath}/patched`, { replicas: 0 })
+    const none = await client.patch('/api/v1/serving/endpoints/patched', { replicas: 0 })
     expect([none.status, none.body.detail[0].msg]).toEqual([422, 'must be 1 or more; for 0 use stop'])
-    const stale = await client.patch(`${endpointsPath}/patched`, { replicas: 2 }, { headers: { 'if-match': '"old"' } })
+    const stale = await client.patch(
+      '/api/v1/serving/endpoints/patched',
+      { replicas: 2 },
+      { headers: { 'if-match': '"old"' } },
+    )
     expect(stale.status).toBe(412)
     const operator = await platform.member('default', 'OPERATOR')
-    expect((await operator.patch(`${endpointsPath}/patched`, { image_id: imageId })).status).toBe(403)
-    const { body: before } = await client.get(`${endpointsPath}/patched`)
-    const same = await operator.patch(`${endpointsPath}/patched`, { replicas: 1 })
+    expect((await operator.patch('/api/v1/serving/endpoints/patched', { image_id: imageId })).status).toBe(403)
+    const { body: before } = await client.get('/api/v1/serving/endpoints/patched')
+    const same = await operator.patch('/api/v1/serving/endpoints/patched', { replicas: 1 })
     expect([same.status, same.body.deployment_id], 'nothing changes').toEqual([200, before.deployment_id])
     await remove('patched')
   })
@@ -220,7 +231,7 @@ describe('PATCH /api/v1/serving/endpoints/{name}', () => {
   test('304 and 200 with the ETag of before while its replicas are only looked at', async () => {
     const { body: created } = await create('looked-at')
     await whenDeployed(client, created.deployment_id)
-    const { headers, body } = await client.get(`${endpointsPath}/looked-at`)
+    const { headers, body } = await client.get('/api/v1/serving/endpoints/looked-at')
     const etag = headers.get('etag')!
     const ctx = {
       ...platform.services,
@@ -232,20 +243,27 @@ describe('PATCH /api/v1/serving/endpoints/{name}', () => {
     } as const
     const tenantId = await tenantIdOf('default')
     for (let look = 0; look < 3; look++) await reconcile(ctx, { id: body.id, tenantId })
-    const again = await client.get(`${endpointsPath}/looked-at`, { headers: { 'if-none-match': etag } })
+    const again = await client.get('/api/v1/serving/endpoints/looked-at', { headers: { 'if-none-match': etag } })
     expect(again.status).toBe(304)
-    const changed = await client.patch(`${endpointsPath}/looked-at`, { replicas: 2 }, { headers: { 'if-match': etag } })
+    const changed = await client.patch(
+      '/api/v1/serving/endpoints/looked-at',
+      { replicas: 2 },
+      { headers: { 'if-match': etag } },
+    )
     expect(changed.status, changed.text).toBe(200)
     await remove('looked-at')
   })
 
   test('a later change takes over from one that is under way', async () => {
     const created = await create('hasty', { replicas: 2 })
-    const stopped = await client.post(`${endpointsPath}/hasty/stop`)
+    const stopped = await client.post('/api/v1/serving/endpoints/hasty/stop')
     const first = await whenDeployed(client, created.body.deployment_id)
     expect(first).toMatchObject({ state: 'FAILED', error: { reason: 'superseded' } })
     expect((await whenDeployed(client, stopped.body.deployment_id)).state).toBe('READY')
-    expect((await client.get(`${endpointsPath}/hasty`)).body).toMatchObject({ state: 'STOPPED', instances: [] })
+    expect((await client.get('/api/v1/serving/endpoints/hasty')).body).toMatchObject({
+      state: 'STOPPED',
+      instances: [],
+    })
     await remove('hasty')
   })
 })
@@ -255,7 +273,7 @@ describe('another tenant', () => {
     await platform.tenant('stranger')
     const stranger = await platform.member('stranger', 'ADMIN')
     const { body } = await create('private')
-    const path = `${endpointsPath}/private`
+    const path = '/api/v1/serving/endpoints/private'
     const replies = await Promise.all([
       ...['', '/logs', '/metrics', '/status-codes', '/validation', '/proxy/ping'].map((end) =>
         stranger.get(path + end),
@@ -265,10 +283,10 @@ describe('another tenant', () => {
       stranger.delete(path),
       stranger.get(`/api/v1/deployments/${body.deployment_id}`),
       stranger.get(`/api/v1/stream/deployments/${body.deployment_id}`),
-      stranger.post(endpointsPath, { name: 'theirs', image_id: imageId, replicas: 1, gpu: 0 }),
+      stranger.post('/api/v1/serving/endpoints', { name: 'theirs', image_id: imageId, replicas: 1, gpu: 0 }),
     ])
     expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 404))
-    expect((await stranger.get(endpointsPath)).body.total).toBe(0)
+    expect((await stranger.get('/api/v1/serving/endpoints')).body.total).toBe(0)
     expect((await stranger.get('/api/v1/deployments')).body.total).toBe(0)
     await remove('private')
   })

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, extname, join } from 'node:path'
-import { sql } from 'kysely'
 import { Type } from 'typebox'
 import type { AnonymousCtx } from '../../platform/context.ts'
 import { notFound, serviceUnavailable } from '../../platform/errors.ts'
@@ -12,6 +11,7 @@ import type { HttpMetrics } from '../../platform/metrics.ts'
 import { openapiDocument } from '../../platform/openapi.ts'
 import { anyObject, named } from '../../platform/schema.ts'
 import { docsPage } from './docs-page.ts'
+import { askDatabase } from './machine.store.ts'
 
 const Health = named('Health', { status: Type.String({ description: 'Always `ok`; anything else is an error.' }) })
 
@@ -90,7 +90,7 @@ export function machineRoutes(all: () => Operation[], metrics: HttpMetrics): Ope
 
 async function probe(ctx: AnonymousCtx): Promise<void> {
   const faults = Object.entries({
-    database: await reason(sql`select 1`.execute(ctx.db.kysely)),
+    database: await reason(askDatabase(ctx.db)),
     object_store: await reason(ctx.blobs.check()),
   }).filter(([, fault]) => fault !== null)
   if (faults.length) throw serviceUnavailable(undefined, { detail: Object.fromEntries(faults) })

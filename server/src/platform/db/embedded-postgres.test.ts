@@ -47,7 +47,7 @@ async function eventually<T>(look: () => Promise<T> | T): Promise<T> {
     try {
       return await look()
     } catch (error) {
-      if (tries === 200) throw error
+      if (tries === 1200) throw error
       await sleep(50)
     }
   }

@@ -124,12 +124,15 @@ describe('transaction()', () => {
 
   test('runs the work again after a serialization failure, and both effects count', async () => {
     let runs = 0
+    let reads = 0
+    const bothHaveRead = Promise.withResolvers<void>()
     const increment = () =>
       transaction(db, tenantA, async (tx) => {
         runs++
         await sql`set transaction isolation level repeatable read`.execute(tx)
         const { rows } = await sql<{ amount: number }>`select amount from notes where name = 'a'`.execute(tx)
-        await new Promise((resolve) => setTimeout(resolve, 30))
+        if (++reads === 2) bothHaveRead.resolve()
+        await bothHaveRead.promise
         await sql`update notes set amount = ${(rows[0]?.amount ?? Number.NaN) + 1} where name = 'a'`.execute(tx)
       })
     await Promise.all([increment(), increment()])

@@ -34,10 +34,12 @@ function isTransient(error: unknown): boolean {
 
 async function attempt<T>(kysely: Kysely<DB>, begin: CompiledQuery, work: (tx: Tx) => Promise<T>): Promise<T> {
   return kysely.connection().execute(async (connection) => {
-    // Begin and scope travel as one simple query: one round trip, and never one without the other.
-    await connection.executeQuery(begin)
+    // Begin and scope travel as one simple query, never one without the other, and the first query right behind it.
+    const begun = connection.executeQuery(begin)
+    begun.catch(() => {})
     try {
       const result = await work(connection as unknown as Tx)
+      await begun
       await connection.executeQuery(commit)
       return result
     } catch (error) {

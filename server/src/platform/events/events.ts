@@ -15,9 +15,11 @@ export interface PublishedEvent {
   data: unknown
 }
 
+type Listener = (event: PublishedEvent) => void
+
 /** Receives events of every process of this installation and hands them to the streams of this one. */
 export interface EventHub {
-  subscribe(channel: string, listener: (event: PublishedEvent) => void): () => void
+  subscribe(channel: string, listener: Listener): () => void
   close(): Promise<void>
 }
 
@@ -32,12 +34,39 @@ export async function publish(tx: Tx, channel: string, name: string, data: unkno
   await sql`select pg_notify(${pgChannel}, ${payload})`.execute(tx)
 }
 
+const listenersPerSlice = 200
+
+/**
+ * Hands each event to all who listen to its channel, in the order of the events. When those are thousands, requests get
+ * their turn in between.
+ */
+function deliverInSlices(listeners: ReadonlyMap<string, Set<Listener>>): (event: PublishedEvent) => void {
+  const queue: { event: PublishedEvent; left: Iterator<Listener> }[] = []
+  const work = () => {
+    for (let count = 0; count < listenersPerSlice && queue[0]; ) {
+      const { event, left } = queue[0]
+      const { value: listener, done } = left.next()
+      if (done) queue.shift()
+      else if (listeners.get(event.channel)?.has(listener)) {
+        listener(event)
+        count += 1
+      }
+    }
+    if (queue.length > 0) setImmediate(work)
+  }
+  return (event) => {
+    queue.push({ event, left: [...(listeners.get(event.channel) ?? [])].values() })
+    if (queue.length === 1) work()
+  }
+}
+
 /** Listens with a connection of its own and reconnects for as long as it is open. */
 export async function openEventHub(db: Database, log: Log): Promise<EventHub> {
-  const listeners = new Map<string, Set<(event: PublishedEvent) => void>>()
+  const listeners = new Map<string, Set<Listener>>()
+  const deliver = deliverInSlices(listeners)
   const receive = (message: Notification) => {
     const [channel, name, data] = JSON.parse(message.payload ?? '[]') as [string, string, unknown]
-    for (const listener of [...(listeners.get(channel) ?? [])]) listener({ channel, name, data })
+    deliver({ channel, name, data })
   }
   const connection = await openSteadyConnection(db, {
     name: 'events',

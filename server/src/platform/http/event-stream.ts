@@ -18,6 +18,17 @@ export class EventStream {
   }
 }
 
+const frames = new WeakMap<PublishedEvent, string>()
+
+/** An event as it is sent, but for its id; made once for all who listen. */
+function frameOf(event: PublishedEvent): string {
+  const known = frames.get(event)
+  if (known) return known
+  const text = `event: ${event.name}\ndata: ${JSON.stringify(event.data)}\n\n`
+  frames.set(event, text)
+  return text
+}
+
 interface Source {
   subscribe(channel: string, listener: (event: PublishedEvent) => void): () => void
 }
@@ -45,16 +56,13 @@ export function sendEventStream(
   })
   request.raw.socket.setNoDelay(true)
   let id = 0
-  let pending = 0
-  const frame = (name: string, data: unknown) => {
-    pending += 1
-    socket.write(`id: ${++id}\nevent: ${name}\ndata: ${JSON.stringify(data)}\n\n`, () => {
-      pending -= 1
-    })
-    if (pending > queueLimit || socket.writableLength > backlogBytes) end()
+  let waiting = 0
+  const send = (text: string) => {
+    waiting = socket.write(`id: ${++id}\n${text}`) ? 0 : waiting + 1
+    if (waiting > queueLimit || socket.writableLength > backlogBytes) end()
   }
   const unsubscribe = source.subscribe(stream.channel, (event) => {
-    if (stream.events.has(event.name)) frame(event.name, event.data)
+    if (stream.events.has(event.name)) send(frameOf(event))
   })
   const timer = setInterval(() => {
     socket.write(': ping\n\n')
@@ -73,5 +81,5 @@ export function sendEventStream(
   socket.on('close', end)
   socket.on('error', end)
   socket.write('retry: 3000\n\n')
-  frame('connected', { channel: stream.channel })
+  send(frameOf({ channel: stream.channel, name: 'connected', data: { channel: stream.channel } }))
 }

@@ -29,6 +29,8 @@ describe('durations', () => {
     expect(sinceTime('24h', now).toISOString()).toBe('2026-01-01T00:00:00.000Z')
     expect(sinceTime('2026-01-01T10:00:00', now).toISOString()).toBe('2026-01-01T10:00:00.000Z')
     expect(() => sinceTime('yesterday', now)).toThrow('query.since')
+    for (const endless of ['9007199254740993m', '99999999d', '0000-01-01'])
+      expect(() => sinceTime(endless, now), endless).toThrow('query.since')
     expect(parseTime('2026-01-01T10:00:00+09:00')?.toISOString()).toBe('2026-01-01T01:00:00.000Z')
   })
 })

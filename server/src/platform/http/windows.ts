@@ -10,6 +10,8 @@ const unitMs: Record<string, number> = {
   ms: 1,
 }
 const duration = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$/
+/** Nothing is older, and the database knows no time before 4713 BC. */
+const earliest = Date.parse('0001-01-01T00:00:00Z')
 const longestRangeMs = 90 * unitMs.d!
 
 /** Milliseconds of a Prometheus duration (`1h30m`), or null: units longest first, each once, above 0. @source contract B4.5 */
@@ -39,7 +41,7 @@ export function rangeMs(text: string | undefined, fallback: string): number {
 export function stepMs(text: string | undefined, rangeInMs: number): number {
   if (text === undefined) return Math.max(15_000, Math.ceil(rangeInMs / 120))
   const value = /^\d+$/.test(text) ? Number(text) * 1000 : durationMs(text)
-  if (!value || rangeInMs / value > 11_000) {
+  if (!value || value > longestRangeMs || rangeInMs / value > 11_000) {
     throw invalid({
       loc: ['query', 'step'],
       msg: 'must be seconds or a duration that gives at most 11000 points',
@@ -53,9 +55,8 @@ export function stepMs(text: string | undefined, rangeInMs: number): number {
 /** The start of a `since` window: `24h`, `7d` back from now, or a time. @source contract B4.5 */
 export function sinceTime(text: string, now: Date): Date {
   const relative = /^(\d+)(m|h|d|w)$/.exec(text)
-  if (relative) return new Date(now.getTime() - Number(relative[1]) * unitMs[relative[2]!]!)
-  const time = parseTime(text)
-  if (!time)
+  const time = relative ? new Date(now.getTime() - Number(relative[1]) * unitMs[relative[2]!]!) : parseTime(text)
+  if (!time || !(time.getTime() >= earliest))
     throw invalid({
       loc: ['query', 'since'],
       msg: 'must be a window such as 24h or 7d, or a time',

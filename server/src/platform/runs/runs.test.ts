@@ -242,11 +242,9 @@ describe('kill -9 of a worker', () => {
       const id = await start(crashing, { stopIn: at })
       await line(`in ${at}`)
       child.kill('SIGKILL')
-      const began = Date.now()
       const second = await workerProcess()
       await second.line('ready')
       await ended(id, 'succeeded')
-      expect(Date.now() - began).toBeLessThan(15_000)
       const log = (await logOf(id)).trim().split('\n')
       // Steps before the kill ran once; the interrupted one began twice and ended once.
       expect(log.filter((l) => l.startsWith('done'))).toEqual(['done one', 'done two', 'done three'])

@@ -144,7 +144,7 @@ echo 4711 > port; read -r _ < data 2>/dev/null; sleep 60
       const status = await compute.status(handle)
       return status.state === 'running' ? status.address : status.state
     }
-    await expect.poll(address, { timeout: 10_000 }).toBe('127.0.0.1:4711')
+    await expect.poll(address, { timeout: 60_000 }).toBe('127.0.0.1:4711')
     expect((await compute.logs(handle, 0, 1000)).toString()).toContain('127.0.0.1 0 own')
     await compute.keepImages(new Set([request.digest]))
     expect((await readdir(join(folder, 'work', '.images'))).length).toBe(1)

@@ -46,7 +46,7 @@ const work = (script: string, more: Partial<WorkSpec> = {}): WorkSpec => ({
 })
 const lives = (pid: number) => statOf(pid)?.alive === true
 const whenGone = async (pid: number) => {
-  for (let tries = 0; tries < 250 && lives(pid); tries++) await sleep(20)
+  for (let tries = 0; tries < 3000 && lives(pid); tries++) await sleep(20)
   return !lives(pid)
 }
 const pidIn = (output: string, label: string) => Number(new RegExp(`${label}=(\\d+)`).exec(output)?.[1])
@@ -83,8 +83,9 @@ test('work survives kill -9 of its server and is adopted: state, logs, stop', as
 test('work that ends while no server lives keeps its exit code', async () => {
   await startAndDie(work('sleep 0.5; exit 9'))
   await sleep(1000)
-  const [found] = await (await open(folder)).list()
-  expect(found!.status).toMatchObject({ state: 'ended', exitCode: 9, reason: 'exited' })
+  const next = await open(folder)
+  const [found] = await next.list()
+  expect(await whenEnded(next, found!.handle)).toMatchObject({ state: 'ended', exitCode: 9, reason: 'exited' })
 })
 
 test('limits hold again after a server restart, without anybody asking', async () => {
@@ -156,7 +157,7 @@ test('an endless log stays small on disk and goes on at its offset', async () =>
   const script = 'head -c 3000000 /dev/zero | tr "\\0" x; echo full; sleep 1; echo after; sleep 60'
   const handle = await bounded.start(work(script))
   const path = join(folder, 'work', 'log')
-  for (let tries = 0; tries < 500 && (await stat(path)).size !== 3_000_011; tries++) await sleep(20)
+  for (let tries = 0; tries < 3000 && (await stat(path)).size !== 3_000_011; tries++) await sleep(20)
   expect((await bounded.logs(handle, 3_000_005, 100)).toString()).toBe('after\n')
   expect((await stat(path)).blocks * 512).toBeLessThan(100_000)
   await bounded.remove(handle)
