@@ -29,13 +29,18 @@ async function runRestore({ dataDir }: Config, source: string): Promise<string> 
   return `${dataDir}: ${files.length} files as of ${createdAt}, each checked. Start the platform with npm start.`
 }
 
+async function noteBackup({ databaseUrl }: Config): Promise<string> {
+  if (!databaseUrl)
+    throw new Error('The database is the embedded one: `npm run backup -- FOLDER` backs it up, and notes that itself.')
+  await recordBackup(databaseUrl, { takenAt: new Date(), kind: 'other', sizeBytes: null })
+  return 'Noted; the health page takes it for the last backup.'
+}
+
 async function main([task, path, ...rest]: string[]): Promise<string> {
   if ((task !== 'backup' && task !== 'restore') || !path || rest.length > 0) throw new Error(usage)
   const config = processConfig()
-  if (config.databaseUrl && task === 'backup' && path === '--taken') {
-    await recordBackup(config.databaseUrl, { takenAt: new Date(), kind: 'other', sizeBytes: null })
-    return 'Noted; the health page takes it for the last backup.'
-  }
+  if (task === 'backup' && path === '--taken') return noteBackup(config)
+  if (path.startsWith('-')) throw new Error(usage)
   if (config.databaseUrl) {
     throw new Error(
       'The database is a server of your own (PLATFORM_MLOPS_DATABASE_URL): back it up with pg_dump first, ' +
