@@ -1,6 +1,7 @@
 /**
  * Moving images: the platform's registry against Debian's docker-registry, both on loopback and on the same disk, in
  * alternating rounds; the platform checks a token on every request, the peer lets everybody in.
+ * Also printed: processor time of both servers per gigabyte, which a busy machine changes little.
  * Targets: push and pull by skopeo ≥ 1.0 ×, one PUT of the whole blob ≥ 1.2 ×, GET of a blob ≥ 0.8 × its speed.
  * Usage: node bench/registry-transfer.ts [largest image in MiB, 1024 when absent] (about 5 minutes)
  */
@@ -10,7 +11,16 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { blobPath, type ImageLayout, writeImageLayout } from '../acceptance/registry/image-layout.ts'
-import { type Arena, authorization, type Contestant, execute, median, openArena, timed } from './registry.fixture.ts'
+import {
+  type Arena,
+  authorization,
+  type Contestant,
+  execute,
+  median,
+  openArena,
+  processorSeconds,
+  timed,
+} from './registry.fixture.ts'
 
 const mebibyte = 1024 * 1024
 const rounds = 3
@@ -26,6 +36,8 @@ interface Row {
   what: string
   megabytesPerSecond: number
   ratio: number
+  /** Processor seconds per gigabyte, ours and the peer's. */
+  processor: [number, number]
   target: number
 }
 
@@ -42,6 +54,7 @@ async function compareImage({ folder, platform, peer }: Arena, title: string, la
   }
   const rows: Row[] = []
   const seconds = works.map(() => ({ platform: [] as number[], peer: [] as number[] }))
+  const processor = works.map(() => ({ platform: 0, peer: 0 }))
   for (let round = 0; round < rounds; round++) {
     // A fresh image every time: neither registry may know its blobs.
     const fresh = round === 0 ? image : await rewritten(image, folder, layers)
@@ -50,14 +63,20 @@ async function compareImage({ folder, platform, peer }: Arena, title: string, la
       const name = `bench/${title.replace(/\W+/g, '-').toLowerCase()}-${round}`
       for (const contestant of round % 2 ? [platform, peer] : [peer, platform]) {
         await forgetCaches()
-        const took = await timed(() => work(contestant, name))
-        seconds[index]![contestant === platform ? 'platform' : 'peer'].push(took)
+        const side = contestant === platform ? 'platform' : 'peer'
+        const before = await processorSeconds(contestant.pid)
+        seconds[index]![side].push(await timed(() => work(contestant, name)))
+        processor[index]![side] += (await processorSeconds(contestant.pid)) - before
       }
     }
   }
   for (const [index, [what, target]] of works.entries()) {
     const ours = median(seconds[index]!.platform)
-    rows.push({ what, target, megabytesPerSecond: megabytes / ours, ratio: median(seconds[index]!.peer) / ours })
+    const perGigabyte = (total: number) => total / rounds / (megabytes / 1000)
+    rows.push({
+      ...{ what, target, megabytesPerSecond: megabytes / ours, ratio: median(seconds[index]!.peer) / ours },
+      processor: [perGigabyte(processor[index]!.platform), perGigabyte(processor[index]!.peer)],
+    })
   }
   await rm(image.folder, { recursive: true })
   return rows
@@ -115,10 +134,11 @@ const get = (image: ImageLayout, from: Contestant, name: string) =>
   ])
 
 function report(rows: Row[]): void {
-  for (const { what, megabytesPerSecond, ratio, target } of rows) {
+  for (const { what, megabytesPerSecond, ratio, target, processor } of rows) {
+    const [ours, theirs] = processor.map((seconds) => seconds.toFixed(2))
     const verdict = ratio >= target ? 'ok' : 'MISSED'
     console.log(
-      `${what.padEnd(18)} ${megabytesPerSecond.toFixed(0).padStart(6)} MB/s  ${ratio.toFixed(2)} × docker-registry  (target ${target.toFixed(1)}) ${verdict}`,
+      `${what.padEnd(18)} ${megabytesPerSecond.toFixed(0).padStart(6)} MB/s  ${ratio.toFixed(2)} × docker-registry  (target ${target.toFixed(1)}) ${verdict}; CPU ${ours} s/GB, peer ${theirs}`,
     )
   }
   if (rows.some(({ ratio, target }) => ratio < target)) process.exitCode = 1

@@ -129,3 +129,10 @@ export async function residentBytes(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024
 }
+
+/** Processor time that a process has used so far, in seconds. @source proc_pid_stat(5), fields 14 and 15 in ticks of 10 ms */
+export async function processorSeconds(pid: number): Promise<number> {
+  const line = await readFile(`/proc/${pid}/stat`, 'latin1')
+  const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / 100
+}
