@@ -136,13 +136,8 @@ describe('withInstallationLock', () => {
     await once(holder.stdout, 'data')
     const lines: string[] = []
     const waiting = withInstallationLock(async () => 'mine', { report: (line) => lines.push(line) })
-<<<<<<< HEAD
     while (lines.length === 0) await sleep(10)
     expect(lines).toEqual(['Another process is installing the training environment: waiting for it.'])
-=======
-    const said = ['Another process is installing the training environment: waiting for it.']
-    await expect.poll(() => lines, { timeout: 60_000 }).toEqual(said)
->>>>>>> 0d26755 (Reads cost less: pipelined transactions, proven tokens, events written once; load benchmark; tests wait for conditions)
     holder.kill('SIGKILL')
     expect(await waiting).toBe('mine')
   })

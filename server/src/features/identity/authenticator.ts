@@ -3,10 +3,8 @@ import type { Authenticator, Login, PresentedToken } from '../../platform/http/c
 import { findLogin } from './identity.store.ts'
 import type { TokenSigner } from './tokens.ts'
 
-<<<<<<< HEAD
 // What no code looks like names no tenant, and is not asked of the database, which takes no NUL for example.
 const tenantCodePattern = /^[a-z0-9-]{1,63}$/
-=======
 const rememberedTokens = 10_000
 
 interface ProvenToken {
@@ -30,7 +28,6 @@ function proofOf(signer: TokenSigner): (token: string) => Promise<ProvenToken | 
     return found
   }
 }
->>>>>>> 0d26755 (Reads cost less: pipelined transactions, proven tokens, events written once; load benchmark; tests wait for conditions)
 
 /**
  * Proves logins: the token must be ours, its session must not be ended, its user must be active, each looked at on

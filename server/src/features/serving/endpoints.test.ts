@@ -5,13 +5,9 @@ import { servedImage } from '../../../test/served-image.ts'
 import { colourTensor, endServing, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
 import { reconcile } from './reconcile.ts'
 
-<<<<<<< HEAD
 // Real processes are started and images built: on a slow machine that takes its time.
 vi.setConfig({ testTimeout: 300_000 })
 
-const endpointsPath = '/api/v1/serving/endpoints'
-=======
->>>>>>> 0d26755 (Reads cost less: pipelined transactions, proven tokens, events written once; load benchmark; tests wait for conditions)
 let platform: TestPlatform
 let client: TestClient
 let imageId: string
@@ -73,11 +69,7 @@ describe('/api/v1/serving/endpoints', () => {
     expect([gone.status, gone.body.state]).toEqual([200, 'DELETING'])
     const late = await client.post('/api/v1/serving/endpoints/whole-life/start')
     expect([late.status, late.body.detail]).toEqual([409, { reason: 'deleting' }])
-<<<<<<< HEAD
-    await eventually(async () => (await client.get(`${endpointsPath}/whole-life`)).status === 404, 240)
-=======
-    await eventually(async () => (await client.get('/api/v1/serving/endpoints/whole-life')).status === 404)
->>>>>>> 0d26755 (Reads cost less: pipelined transactions, proven tokens, events written once; load benchmark; tests wait for conditions)
+    await eventually(async () => (await client.get('/api/v1/serving/endpoints/whole-life')).status === 404, 240)
     expect(await works()).toEqual([])
     const actions = await client.get('/api/v1/deployments?endpoint=whole-life&page_size=3')
     expect(actions.body).toMatchObject({ total: 4, page_size: 3 })

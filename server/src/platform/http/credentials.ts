@@ -58,8 +58,7 @@ export function tenantSelector(request: FastifyRequest): string | null {
   const query = (request.query as Record<string, unknown>).tenant
   for (const value of [header, query]) {
     const text = (Array.isArray(value) ? String(value[0]) : typeof value === 'string' ? value : '').trim().toLowerCase()
-    // No tenant has such a code, and the database can't even be asked for it.
-    if (text) return text.includes('\0') || !text.isWellFormed() ? '?' : text
+    if (text) return text
   }
   return null
 }
