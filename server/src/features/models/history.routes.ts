@@ -1,16 +1,16 @@
 import { Type } from 'typebox'
 import type { TenantCtx } from '../../platform/context.ts'
-import { invalid } from '../../platform/errors.ts'
+import { invalid, notFound } from '../../platform/errors.ts'
 import { tenant } from '../../platform/http/access.ts'
 import { pageQuery, pageView } from '../../platform/http/lists.ts'
 import { type Operation, operation } from '../../platform/http/operation.ts'
 import { parseTime } from '../../platform/http/windows.ts'
 import { named, nullable, oneOf, pageOf, timestamp, uuid } from '../../platform/schema.ts'
 import { read } from '../../platform/transaction.ts'
-import { findVersionsAt, listStageChanges, type StageChange } from './history.store.ts'
+import { findFormerModel, findVersionsAt, listStageChanges, type StageChange } from './history.store.ts'
 import { StageName } from './models.schema.ts'
-import { loadModel } from './models.service.ts'
 import { stages } from './models.stages.ts'
+import { findModel } from './models.store.ts'
 
 const text = (description: string) => Type.String({ description })
 const states = [...stages, 'Deleted'] as const
@@ -54,7 +54,9 @@ function searchHistory(ctx: TenantCtx, name: string, wanted: Wanted): Promise<{ 
     throw invalid({ loc: ['query', 'at'], msg: 'must be an RFC 3339 time', type: 'datetime_parsing', input: wanted.at })
   }
   return read(ctx, async (tx) => {
-    const { id: modelId } = await loadModel(tx, ctx, name)
+    // Deletion ends a model, not what is known of it.
+    const modelId = (await findModel(tx, ctx.tenant.id, name))?.id ?? (await findFormerModel(tx, ctx.tenant.id, name))
+    if (!modelId) throw notFound('There is no such model, and there never was.')
     if (!at) return listStageChanges(tx, ctx.tenant.id, { ...wanted, modelId })
     const then = await findVersionsAt(tx, ctx.tenant.id, { modelId, stage: wanted.stage ?? 'Production', at })
     const start = (wanted.page - 1) * wanted.page_size

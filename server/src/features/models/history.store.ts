@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
 
@@ -32,6 +33,19 @@ export async function insertStageChange(tx: Tx, tenantId: string, change: StageC
     .insertInto('modelStageHistory')
     .values({ id: newId(), tenantId, ...change })
     .execute()
+}
+
+/** The model that had the name last, in any case, among those that are deleted since; null when none ever had it. */
+export async function findFormerModel(tx: Tx, tenantId: string, name: string): Promise<string | null> {
+  const row = await tx
+    .selectFrom('modelStageHistory')
+    .select('modelId')
+    .where('tenantId', '=', tenantId)
+    .where(sql`lower(model_name)`, '=', name.toLowerCase())
+    .orderBy('at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return row?.modelId ?? null
 }
 
 /** Stage changes of one version, oldest first. */

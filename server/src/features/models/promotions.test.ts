@@ -247,7 +247,7 @@ describe('GET /api/v1/promotions/{promotion_id}', () => {
 })
 
 describe('GET /api/v1/models/{name}/history', () => {
-  test('200 tells every change newest first, also of versions deleted since; 422 and 404', async () => {
+  test('200 tells every change newest first, also of what is deleted since; 422 and 404', async () => {
     await promoted('2')
     await requester.delete(`/api/v1/models/${name}/3`)
     const { body } = await viewer.get(`/api/v1/models/${name}/history`)
@@ -256,6 +256,13 @@ describe('GET /api/v1/models/{name}/history', () => {
     expect(body.total).toBe(5)
     expect((await viewer.get(`/api/v1/models/${name}/history?stage=Production`)).body.total).toBe(1)
     expect((await viewer.get(`/api/v1/models/${name}/history?at=now`)).status).toBe(422)
+    expect((await stranger.get(`/api/v1/models/${name}/history`)).status).toBe(404)
+    await requester.post(`/api/v1/models/${name}/2/stage`, { stage: 'Archived' })
+    expect((await requester.delete(`/api/v1/models/${name}`)).status).toBe(204)
+    expect((await viewer.get(`/api/v1/models/${name}`)).status).toBe(404)
+    const after = (await viewer.get(`/api/v1/models/${name.toUpperCase()}/history`)).body
+    expect(after.total).toBe(8)
+    expect(after.items[0]).toMatchObject({ to_stage: 'Deleted', actor: requester.email })
     expect((await stranger.get(`/api/v1/models/${name}/history`)).status).toBe(404)
   })
 })

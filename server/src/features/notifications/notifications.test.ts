@@ -135,6 +135,9 @@ describe('POST /api/v1/notifications/read-all and /api/v1/notifications/{notific
     const first = await member.post(`/api/v1/notifications/${id}/read`)
     const again = await member.post(`/api/v1/notifications/${id}/read`)
     expect(first.body.read).toBe(true)
+    const { items } = (await colleague.get(`/api/v1/settings/audit?action=notification.read&actor=${member.email}`))
+      .body
+    expect(items[0]).toMatchObject({ target: id, tenant: 'acme', outcome: 'success' })
     expect(again.body).toEqual(first.body)
     expect((await member.post('/api/v1/notifications/7/read')).status).toBe(422)
   })
