@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { audited } from '../../platform/audit.ts'
 import { inBatches, namingFullStorage, writeBatches } from '../../platform/blobs/content-batches.ts'
 import type { TenantCtx } from '../../platform/context.ts'
-import { conflict, invalid } from '../../platform/errors.ts'
+import { conflict, invalid, PlatformError } from '../../platform/errors.ts'
 import { newId } from '../../platform/ids.ts'
 import { startRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { requireWritable } from './dataset-access.ts'
 import { assembleUpload, isZip } from './dataset-assembly.runs.ts'
-import { findUploadById, insertUpload, type UploadResult, updateUpload } from './dataset-uploads.store.ts'
-import { settleDataset } from './datasets.store.ts'
+import { deleteUpload, findUploadById, insertUpload, type UploadResult, updateUpload } from './dataset-uploads.store.ts'
+import { lockDataset, settleDataset } from './datasets.store.ts'
 import { removeUploadFolder, uploadPath } from './upload-folders.ts'
 import { baseName } from './upload-names.ts'
 
@@ -74,6 +74,16 @@ async function registered(ctx: TenantCtx, id: string, signal: AbortSignal): Prom
     const upload = await read(ctx, (tx) => findUploadById(tx, ctx.tenant.id, id))
     if (!upload) throw conflict('The dataset was deleted meanwhile.', { detail: { reason: 'deleted' } })
     if (upload.result) return upload.result
+    if (upload.state === 'open') {
+      // Given back for want of room: nobody can complete it, for this request is all there was of it.
+      await transaction({ ...ctx, audit: null }, async (tx) => {
+        await lockDataset(tx, ctx.tenant.id, upload.datasetId)
+        await deleteUpload(tx, id)
+        await settleDataset(tx, ctx.tenant.id, upload.datasetId)
+      })
+      await removeUploadFolder(ctx, id)
+      throw new PlatformError('insufficient_storage', upload.error?.message ?? 'There is no room left on the storage.')
+    }
     if (upload.state === 'failed') throw refused(upload.error!.code, upload.error!.message)
     await sleep(50)
   }

@@ -16,6 +16,7 @@ import {
   clearUpload,
   findUploadById,
   listChunkDigests,
+  reopenUpload,
   stagedPaths,
   stageMembers,
   type UploadResult,
@@ -52,13 +53,24 @@ export const assembleUpload = defineRun<AssemblyInput>({
   kind: 'datasets.assembleUpload',
   maxConcurrent: 2,
   steps: [
-    step('digest', 'Check the digest of the upload', checkDigest),
-    step('unpack', 'Store the content', unpack),
+    step('digest', 'Check the digest of the upload', sayingFull(checkDigest)),
+    step('unpack', 'Store the content', sayingFull(unpack)),
     step('register', 'Register the files', register),
     step('validate', 'Validate the dataset', awaitValidation),
   ],
   changed,
 })
+
+const fullStorage = 'insufficient_storage'
+
+/** A full disk is nobody's fault: the session is told apart from one that failed. */
+function sayingFull<T>(work: (s: StepRun<AssemblyInput>) => Promise<T>) {
+  return (s: StepRun<AssemblyInput>): Promise<T> =>
+    work(s).catch((error) => {
+      if (!(error instanceof PlatformError) || error.code !== fullStorage) throw error
+      throw new PlatformError(fullStorage, error.message, { detail: { reason: fullStorage }, cause: error })
+    })
+}
 
 async function sessionOf(s: StepRun<AssemblyInput>): Promise<{ ctx: TenantCtx; upload: UploadRow; path: string }> {
   const ctx = s.ctx as TenantCtx
@@ -222,8 +234,12 @@ async function changed(tx: Tx, change: RunChange<AssemblyInput>): Promise<void> 
   else {
     const code = (change.error?.detail as { reason?: string } | undefined)?.reason ?? 'assembly_failed'
     const message = change.error?.message ?? 'The upload could not be assembled.'
-    await updateUpload(tx, uploadId, { state: 'failed', error: { code, message }, endedAt })
-    await clearUpload(tx, uploadId)
+    // Every chunk is still there: with more room it can be completed again.
+    if (code === fullStorage) await reopenUpload(tx, uploadId, { code, message })
+    else {
+      await updateUpload(tx, uploadId, { state: 'failed', error: { code, message }, endedAt })
+      await clearUpload(tx, uploadId)
+    }
   }
   await settleDataset(tx, tenantId, datasetId)
 }

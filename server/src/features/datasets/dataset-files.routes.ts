@@ -16,6 +16,7 @@ import { deleteFile, getFile, getFileWithObjects, listFiles, previewOf, uploadFi
 import { UploadResult } from './dataset-uploads.schema.ts'
 import { fileName, fileView } from './datasets.present.ts'
 import { datasetParams, ForceQuery } from './datasets.schema.ts'
+import { droppingRest } from './dropped-content.ts'
 
 const closed = 'The dataset is frozen, or a sync is running on it (detail.reason).'
 const tooLarge = 'The file is larger than allowed, or than the dataset has room for.'
@@ -48,7 +49,10 @@ export const datasetFileRoutes: Operation[] = [
     responses: { 201: UploadedFile },
     errors: { 409: closed, 413: tooLarge, 507: 'The storage is full.' },
     handler: async (ctx, { params, request, signal }) => {
-      const { file, created } = await uploadFile(ctx, params.dataset_id, await uploadedFile(request), signal)
+      const { filename, content: whole } = await uploadedFile(request)
+      const { file, created } = await droppingRest(whole, (content) =>
+        uploadFile(ctx, params.dataset_id, { filename, content }, signal),
+      )
       return { ...fileView(file), created }
     },
   }),
@@ -63,8 +67,10 @@ export const datasetFileRoutes: Operation[] = [
     bodyKind: 'multipart',
     responses: { 201: UploadResult },
     errors: { 409: closed, 413: tooLarge, 507: 'The storage is full.' },
-    handler: async (ctx, { params, request, signal }) =>
-      uploadArchive(ctx, params.dataset_id, await uploadedFile(request), signal),
+    handler: async (ctx, { params, request, signal }) => {
+      const { filename, content: whole } = await uploadedFile(request)
+      return droppingRest(whole, (content) => uploadArchive(ctx, params.dataset_id, { filename, content }, signal))
+    },
   }),
   operation({
     id: 'datasets.getFile',

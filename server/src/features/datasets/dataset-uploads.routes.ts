@@ -21,6 +21,7 @@ import {
 } from './dataset-uploads.service.ts'
 import { uploadView } from './datasets.present.ts'
 import { datasetParams } from './datasets.schema.ts'
+import { droppingRest } from './dropped-content.ts'
 
 const closed = 'The dataset is frozen, or a sync is running on it (detail.reason).'
 
@@ -78,9 +79,16 @@ export const datasetUploadRoutes: Operation[] = [
     },
     handler: async (ctx, { params, request, signal }) => {
       const digest = contentDigest(request.headers['content-digest'] as string | undefined)
-      const content = { content: bodyStream(request), lengthBytes: bodyLength(request), digest }
-      const chunk = { index: params.index, ...content, signal }
-      const { receivedChunks, receivedBytes } = await putChunk(ctx, params.dataset_id, params.upload_id, chunk)
+      const lengthBytes = bodyLength(request)
+      const { receivedChunks, receivedBytes } = await droppingRest(bodyStream(request), (content) =>
+        putChunk(ctx, params.dataset_id, params.upload_id, {
+          index: params.index,
+          content,
+          lengthBytes,
+          digest,
+          signal,
+        }),
+      )
       return { index: params.index, received: receivedChunks, received_bytes: receivedBytes }
     },
   }),

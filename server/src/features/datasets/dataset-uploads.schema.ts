@@ -40,7 +40,10 @@ export const UploadSession = named('UploadSession', {
   size: bytes('Length of the file.'),
   chunk_size: bytes('Length of every chunk but the last.'),
   chunk_count: count('Number of chunks.'),
-  state: oneOf(uploadStates, { description: 'open takes chunks; done and failed are the end.' }),
+  state: oneOf(uploadStates, {
+    description:
+      'open takes chunks, also again after an assembly that found the storage full (error); done and failed are the end.',
+  }),
   received: Type.Array(count('Index of a chunk.'), { description: 'Chunks that are safe here, ascending.' }),
   received_bytes: bytes('Sum of those.'),
   progress: Type.Number({ minimum: 0, maximum: 1, description: 'Of the assembly, from 0 to 1; 0 before it.' }),

@@ -174,9 +174,9 @@ export async function completeUpload(ctx: TenantCtx, datasetId: string, id: stri
     if (received.length < chunkCount(upload))
       throw conflict('Chunks are missing.', { detail: { missing: missingOf(received, chunkCount(upload)) } })
     const runId = await startRun(tx, ctx, assembleUpload, { uploadId: id, datasetId }, { subject: `upload:${id}` })
-    await updateUpload(tx, id, { state: 'assembling', runId })
+    await updateUpload(tx, id, { state: 'assembling', runId, error: null })
     await settleDataset(tx, ctx.tenant.id, datasetId)
-    return { upload: { ...upload, state: 'assembling' as const, runId }, received }
+    return { upload: { ...upload, state: 'assembling' as const, runId, error: null }, received }
   })
 }
 

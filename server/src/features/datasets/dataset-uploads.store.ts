@@ -157,7 +157,7 @@ export interface UploadChange {
   state?: UploadState
   runId?: string
   result?: UploadResult
-  error?: UploadError
+  error?: UploadError | null
   endedAt?: Date
 }
 
@@ -167,7 +167,7 @@ export async function updateUpload(tx: Tx, id: string, { result, error, ...chang
     .set({
       ...change,
       ...(result ? { result: storableJson(result) } : {}),
-      ...(error ? { error: storableJson(error) } : {}),
+      ...(error === undefined ? {} : { error: error && storableJson(error) }),
     })
     .where('id', '=', id)
     .execute()
@@ -194,6 +194,16 @@ export async function stageMembers(
 export async function stagedPaths(tx: Tx, uploadId: string): Promise<Set<string>> {
   const rows = await tx.selectFrom('datasetUploadMembers').select('path').where('uploadId', '=', uploadId).execute()
   return new Set(rows.map((row) => row.path))
+}
+
+/** Makes a session that could not be assembled take chunks and be completed again; what was unpacked is forgotten. */
+export async function reopenUpload(tx: Tx, uploadId: string, error: UploadError): Promise<void> {
+  await tx
+    .updateTable('datasetUploads')
+    .set({ state: 'open', runId: null, error: storableJson(error), touchedAt: sql`now()` })
+    .where('id', '=', uploadId)
+    .execute()
+  await tx.deleteFrom('datasetUploadMembers').where('uploadId', '=', uploadId).execute()
 }
 
 /** What is left of an ended session needs neither chunks nor members. */

@@ -57,11 +57,20 @@ export async function sendUpload(client: TestClient, dataset: string, content: B
   return uploadEnded(client, dataset, upload)
 }
 
-export const uploadEnded = (client: TestClient, dataset: string, upload: string) =>
+/** The session, as soon as it is what is waited for. */
+export const eventuallyUpload = (
+  client: TestClient,
+  dataset: string,
+  upload: string,
+  wanted: (session: { state: string }) => boolean,
+) =>
   eventually(async () => {
     const { body } = await client.get(`/api/v1/datasets/${dataset}/uploads/${upload}`)
-    return ['done', 'failed'].includes(body.state) && body
+    return wanted(body) && body
   }, 60)
+
+export const uploadEnded = (client: TestClient, dataset: string, upload: string) =>
+  eventuallyUpload(client, dataset, upload, ({ state }) => ['done', 'failed'].includes(state))
 
 /** A dataset of these files, validated. */
 export async function uploadDataset(client: TestClient, files: Record<string, Buffer | string>): Promise<string> {
