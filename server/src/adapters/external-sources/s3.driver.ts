@@ -1,4 +1,4 @@
-import type { S3Client } from '@aws-sdk/client-s3'
+import type { S3Client, _Object as S3Object } from '@aws-sdk/client-s3'
 import { type ExternalSource, type Listed, type S3Config, type S3Credentials, SourceError } from './external-sources.ts'
 import type { GuardedAgents } from './guarded-agents.ts'
 import { networkFault } from './http-client.ts'
@@ -28,8 +28,8 @@ export function s3Source(config: S3Config, credentials: S3Credentials | null, ag
         const page = await (await connect()).send(command, { abortSignal: signal }).catch((error) => {
           throw faultOf(error, signal)
         })
-        for (const { Key: key, Size: size, ETag: etag } of page.Contents ?? []) {
-          const listed = key === undefined ? null : objectOf(key, folder, size ?? null, etag)
+        for (const object of page.Contents ?? []) {
+          const listed = objectOf(object, folder)
           if (listed) yield listed
         }
         if (!page.IsTruncated) return
@@ -44,15 +44,10 @@ export function s3Source(config: S3Config, credentials: S3Credentials | null, ag
       const condition = known?.startsWith('etag:') ? { IfNoneMatch: known.slice('etag:'.length) } : {}
       const command = new GetObjectCommand({ Bucket: bucket, Key: key, ...condition })
       try {
-        const {
-          Body: body,
-          ContentLength: size,
-          ETag: etag,
-        } = await (await connect()).send(command, {
-          abortSignal: signal,
-        })
-        const content = contentOf(body as AsyncIterable<Uint8Array>, signal)
-        return { content, size: size ?? null, version: versionOf(etag) }
+        const answer = await (await connect()).send(command, { abortSignal: signal })
+        const size = answer.ContentLength ?? null
+        const content = contentOf(answer.Body as AsyncIterable<Uint8Array>, signal)
+        return { content, size, version: versionOf(answer.ETag, answer.LastModified, size) }
       } catch (error) {
         if (statusOf(error) === 304) return null
         throw faultOf(error, signal)
@@ -94,14 +89,19 @@ const signingKey = ({ access_key_id, secret_access_key, session_token }: S3Crede
 const noKey = { accessKeyId: '', secretAccessKey: '' }
 const anonymous = { sign: async <T>(request: T): Promise<T> => request }
 
-function objectOf(key: string, folder: string, size: number | null, etag: string | undefined): Listed | null {
+function objectOf({ Key: key = '', Size, ETag, LastModified }: S3Object, folder: string): Listed | null {
   const name = key.slice(folder.length)
+  const size = Size ?? null
   // Consoles make empty objects that stand for folders.
   if (!key.startsWith(folder) || name === '' || (name.endsWith('/') && !size)) return null
-  return { key, name, size, version: versionOf(etag) }
+  return { key, name, size, version: versionOf(ETag, LastModified, size) }
 }
 
-const versionOf = (etag: string | undefined) => (etag ? `etag:${etag}` : null)
+/** Gateways to file systems may know no ETag; the time is told to the second in one answer, finer in another. */
+function versionOf(etag: string | undefined, modified: Date | undefined, size: number | null): string | null {
+  if (etag && etag !== '""') return `etag:${etag}`
+  return modified && size !== null ? `modified:${Math.floor(modified.getTime() / 1000)}:${size}` : null
+}
 
 async function* contentOf(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   try {
