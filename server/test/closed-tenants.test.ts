@@ -59,7 +59,10 @@ async function answering(wanted: { registry: number; tracker: number }): Promise
   }).catch(() => expect(seen).toEqual(wanted))
 }
 
-describe('every feature that can be switched off', () => {
+// A limit for what hangs: the number of calls grows with the product.
+const timeout = 600_000
+
+describe('every feature that can be switched off', { timeout }, () => {
   test('there are some, and each governs operations', () => {
     expect(governing.map(({ key }) => key)).toEqual(expect.arrayContaining(['tracker', 'registry', 'serving']))
     expect(governing.filter(({ key }) => !operationsOfTenants.some(({ name }) => name === key))).toEqual([])

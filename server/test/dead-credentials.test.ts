@@ -36,7 +36,10 @@ async function administrator(): Promise<TestClient> {
   return client
 }
 
-describe('every operation that needs a login answers 401', () => {
+// A limit for what hangs: the number of calls grows with the product.
+const timeout = 600_000
+
+describe('every operation that needs a login answers 401', { timeout }, () => {
   test('to a token that is sent again after its logout', async () => {
     const client = await administrator()
     expect((await client.post('/auth/jwt/logout')).status).toBe(204)

@@ -95,7 +95,10 @@ const headersOf = (client: TestClient, tenant: string) => ({
 const withoutKey = ({ status, text, body }: RouteReply, key: string) =>
   `${status} ${text.replaceAll(body?.error_id ?? '-', '').replaceAll(key, '')}`
 
-describe('every operation on something of a tenant', () => {
+// A limit for what hangs: the number of calls grows with the product.
+const timeout = 600_000
+
+describe('every operation on something of a tenant', { timeout }, () => {
   test('answers somebody of another tenant exactly as if there were nothing', async () => {
     expect(keys.length).toBeGreaterThan(30)
     const headers = headersOf(outsider, 'other')

@@ -29,7 +29,10 @@ const own = () => ({ authorization: `Bearer ${member.token}` })
 const call = (operation: Operation, headers: Record<string, string | string[]>, query = '') =>
   callRoute(platform.url, operation, headers, { query })
 
-describe('every operation of a tenant', () => {
+// A limit for what hangs: the number of calls grows with the product.
+const timeout = 600_000
+
+describe('every operation of a tenant', { timeout }, () => {
   test('404 as soon as the tenant that counts is another one, however often and wherever tenants are named', async () => {
     const foreign: [Record<string, string | string[]>, string][] = [
       [{ 'x-tenant': 'other' }, 'tenant=acme'],
@@ -58,7 +61,7 @@ describe('every operation of a tenant', () => {
   })
 })
 
-describe('every operation', () => {
+describe('every operation', { timeout }, () => {
   test('takes a parameter of the query that comes twice without a failure of ours', async () => {
     const faults = await faultsOf(guarded, async (operation) => {
       const names = Object.keys(operation.query?.properties ?? {})
