@@ -1,8 +1,9 @@
 import { join } from 'node:path'
 import { audited } from '../../platform/audit.ts'
-import type { Ctx } from '../../platform/context.ts'
+import type { Ctx, TenantCtx } from '../../platform/context.ts'
 import { conflict, notFound } from '../../platform/errors.ts'
 import { transaction } from '../../platform/transaction.ts'
+import { findTrainableDataset } from '../datasets/datasets.api.ts'
 import { type CacheEntry, cacheFolder, listEntries, listLeftovers, removeFolder, takeOut } from './cache-folder.ts'
 import { lockCache } from './dataset-cache.store.ts'
 
@@ -43,13 +44,24 @@ export function clearDataset(ctx: Ctx, datasetId: string): Promise<Cleared> {
   })
 }
 
-/** Removes what nobody trained on for a week, and what interruptions left an hour ago or more. */
+/** Removes what nobody trained on for a week, what is no dataset's any more, and what interruptions left an hour ago. */
 export async function tidyCache(ctx: Ctx): Promise<Cleared> {
   const { dataDir } = ctx.config
   const now = ctx.clock.now().getTime()
   for (const { name, since, usedBy } of await listLeftovers(dataDir))
     if (!usedBy && now - since.getTime() > leftoverMaxMs) await removeFolder(join(cacheFolder(dataDir), name))
-  return clear(ctx, ({ lastUsedAt }) => now - lastUsedAt.getTime() > idleMaxMs)
+  const orphaned = new Set<string>()
+  for (const entry of await listEntries(dataDir)) if (!(await isDatasets(ctx, entry))) orphaned.add(entry.digest)
+  return clear(ctx, ({ digest, lastUsedAt }) => orphaned.has(digest) || now - lastUsedAt.getTime() > idleMaxMs)
+}
+
+/** Whether one of the datasets that it was laid out for still is what it was. */
+async function isDatasets(ctx: Ctx, { digest, datasets }: CacheEntry): Promise<boolean> {
+  for (const { tenantId, tenant, datasetId } of datasets) {
+    const own = { ...ctx, kind: 'tenant', scope: { tenantId }, tenant: { id: tenantId, code: tenant } } as TenantCtx
+    if ((await findTrainableDataset(own, datasetId))?.digest === digest) return true
+  }
+  return false
 }
 
 async function clear(

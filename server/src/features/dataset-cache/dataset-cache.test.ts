@@ -176,20 +176,26 @@ describe('DELETE /api/v1/training/cache/volumes/{name}', () => {
 })
 
 describe('tidyDatasetCache', () => {
-  test('removes what nobody used for a week, and nothing else', async () => {
-    const [idle, used, fresh] = [like('4'), like('5'), like('6')]
-    for (const entry of [idle, used, fresh]) await stageDataset(ctx, entry, `of-${entry.digest.at(-1)}`, options)
-    for (const entry of [idle, fresh]) await releaseStagedDataset(platform.dataDir, `of-${entry.digest.at(-1)}`)
+  test('removes what nobody used for a week and what is no dataset any more, and nothing else', async () => {
+    const ids = ['idle', 'used', 'fresh', 'deleted']
+    const entries: TrainableDataset[] = []
+    for (const [index, id] of ids.entries()) {
+      await insertFrozenDataset(platform.services, ctx.tenant.id, id, { perClass: 9 + index })
+      entries.push((await findTrainableDataset(ctx, id))!)
+    }
+    for (const entry of entries) await stageDataset(ctx, entry, `of-${entry.id}`, options)
+    for (const id of ['idle', 'fresh', 'deleted']) await releaseStagedDataset(platform.dataDir, `of-${id}`)
     const long = new Date(Date.now() - 8 * 24 * 3600_000)
-    for (const entry of [idle, used]) {
+    for (const entry of entries.slice(0, 2)) {
       const records = `${folderOf(entry)}.datasets`
       for (const path of [folderOf(entry), ...(await readdir(records)).map((name) => join(records, name))])
         await utimes(path, long, long)
     }
-    expect(await tidyDatasetCache({ ...ctx, audit: null })).toBe(1)
-    const left = await readdir(dirname(folderOf(idle)))
+    await transaction(ctx.db, ctx.scope, (tx) => tx.deleteFrom('datasets').where('id', '=', 'deleted').execute())
+    await tidyDatasetCache({ ...ctx, audit: null })
+    const left = await readdir(dirname(folderOf(dataset)))
     const isLeft = ({ digest }: TrainableDataset) => left.includes(digest.replace(':', '-'))
-    expect([idle, used, fresh].map(isLeft)).toEqual([false, true, true])
+    expect(entries.filter(isLeft).map(({ id }) => id)).toEqual(['used', 'fresh'])
   })
 })
 
