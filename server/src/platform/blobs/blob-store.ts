@@ -30,6 +30,12 @@ export interface PutOptions {
   signal?: AbortSignal
 }
 
+export interface AdoptOptions {
+  digest?: string
+  expected?: string
+  isDurable?: boolean
+}
+
 /**
  * A blob held open: it can be read to its end even when it is deleted meanwhile. Who opened it closes it.
  * For streams use `BlobStore.open`; this is for those that bring their own buffers, such as `sendBlob`.
@@ -53,8 +59,11 @@ export interface BlobReader {
 export interface BlobStore {
   /** Streams content in; never holds more than a few MiB in memory. */
   put(content: AsyncIterable<Uint8Array>, options?: PutOptions): Promise<BlobInfo>
-  /** Takes over a file of ours (same file system: no copy). Reads it once for its digest unless `digest` is known. */
-  adopt(path: string, options?: { digest?: string; expected?: string }): Promise<BlobInfo>
+  /**
+   * Takes over a file of ours (same file system: no copy). Reads it once for its digest unless `digest` is known; waits
+   * for the disk unless `isDurable` says that the bytes have survived a power cut since they were written last.
+   */
+  adopt(path: string, options?: AdoptOptions): Promise<BlobInfo>
   /** Streams content out. Throws `not_found` for an unknown digest. */
   open(digest: string, range?: ByteRange): Promise<Readable>
   /** Holds a blob open. Throws `not_found` for an unknown digest. */

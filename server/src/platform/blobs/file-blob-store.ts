@@ -4,7 +4,7 @@ import { chmod, type FileHandle, link, lstat, mkdir, open, rm, stat, utimes } fr
 import { join } from 'node:path'
 import { notFound, rangeNotSatisfiable } from '../errors.ts'
 import { listBlobs, putBack, removeUnused } from './blob-removal.ts'
-import type { BlobInfo, BlobReader, BlobStore, ByteRange, PutOptions } from './blob-store.ts'
+import type { AdoptOptions, BlobInfo, BlobReader, BlobStore, ByteRange, PutOptions } from './blob-store.ts'
 import { inBatches, namingFullStorage, writeBatches } from './content-batches.ts'
 import { digestOf, digestOfFile, hexOfDigest, requireDigest } from './digest.ts'
 import { copyWhole, moveDurably } from './durable-files.ts'
@@ -116,7 +116,7 @@ async function publish(path: string, info: BlobInfo, expected: string | undefine
 
 async function adoptFile(
   path: string,
-  { digest: known, expected }: { digest?: string; expected?: string },
+  { digest: known, expected, isDurable = false }: AdoptOptions,
   temporary: TemporaryFiles,
   pathOf: PathOf,
 ): Promise<BlobInfo> {
@@ -126,7 +126,7 @@ async function adoptFile(
     const { size } = await file.stat()
     info = { digest: known ?? (await digestOfFile(path)), size }
     requireDigest(info.digest, expected)
-    await file.datasync()
+    if (!isDurable) await file.datasync()
   } finally {
     await file.close()
   }

@@ -71,7 +71,7 @@ export async function storeUpload(call: OciCall, upload: OpenUpload, digest: str
   const contentDigest = await registry.uploads.digest(path, size)
   const algorithm = digestAlgorithm(digest)!
   requireSame(digest, algorithm === 'sha256' ? contentDigest : await digestOfFileBy(path, algorithm))
-  await ctx.blobs.adopt(path, { digest: contentDigest })
+  await ctx.blobs.adopt(path, { digest: contentDigest, isDurable: true })
   return { digest, contentDigest, size }
 }
 
