@@ -12,7 +12,7 @@ export function cleanPath(path: string): string {
   const odd = /[\x00-\x1f\x7f\\]/.test(trimmed) || trimmed.length > longest
   // Clients quote more than once on the way; what turns into a step up then is one now.
   const steps = (segment: string) => /^(\.|%(25)*2e)*$/i.test(segment)
-  if (odd || segments.some(steps)) throw invalidParameter(`Invalid path: ${path.slice(0, 200)}`)
+  if (odd || segments.some(steps)) throw invalidParameter('Invalid path')
   return trimmed
 }
 

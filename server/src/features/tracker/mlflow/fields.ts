@@ -3,7 +3,8 @@ import { invalidParameter } from './mlflow-errors.ts'
 /** What came with a request, from its body or its query: protobuf fields by name. */
 export type Fields = Record<string, unknown>
 
-const missing = (name: string) =>
+/** The protocol's words for a value that did not come. */
+export const missing = (name: string) =>
   invalidParameter(
     `Missing value for required parameter '${name}'. See the API docs for more information about request parameters.`,
   )

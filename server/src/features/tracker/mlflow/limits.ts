@@ -1,6 +1,14 @@
 import { posix } from 'node:path'
 import type { MetricPoint } from '../metrics.store.ts'
-import { type Fields, invalidValue, optionalInteger, optionalText, requiredDouble, requiredText } from './fields.ts'
+import {
+  type Fields,
+  invalidValue,
+  missing,
+  optionalInteger,
+  optionalText,
+  requiredDouble,
+  requiredText,
+} from './fields.ts'
 import { invalidParameter } from './mlflow-errors.ts'
 
 /** Longest values by what carries the tag. @source contract B10.6 (runs); what MLflow 3 clients may send (others) */
@@ -85,7 +93,8 @@ export function metricOf(fields: Fields, path = ''): MetricPoint {
   checkKey(key, path ? `${path}.name` : 'name')
   const at = (name: string) => (path ? `${path}.${name}` : name)
   const timestampMs = optionalInteger(fields, 'timestamp', at('timestamp'))
-  if (timestampMs === null || timestampMs < 0) {
+  if (timestampMs === null) throw missing(at('timestamp'))
+  if (timestampMs < 0) {
     throw invalidValue(at('timestamp'), timestampMs, 'Timestamp must be a nonnegative long (64-bit integer)')
   }
   const value = requiredDouble(fields, 'value', at('value'))

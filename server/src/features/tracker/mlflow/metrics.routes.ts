@@ -4,6 +4,7 @@ import { findHistory, findHistorySample } from '../metrics.store.ts'
 import {
   type Fields,
   invalidValue,
+  missing,
   optionalInteger,
   pageOffset,
   pageToken,
@@ -48,8 +49,7 @@ async function history(ctx: TenantCtx, fields: Fields) {
 async function bulkInterval(ctx: TenantCtx, fields: Fields) {
   const runIds = texts(fields, 'run_ids')
   const key = requiredText(fields, 'metric_key')
-  if (runIds.length === 0)
-    throw invalidParameter('GetMetricHistoryBulkInterval request must specify at least one run_id.')
+  if (runIds.length === 0) throw missing('run_ids')
   if (runIds.length > bulkRuns) {
     throw invalidParameter(
       `GetMetricHistoryBulkInterval request must specify at most ${bulkRuns} run_ids. Received ${runIds.length} run_ids.`,

@@ -1,5 +1,6 @@
 import { audited } from '../../../platform/audit.ts'
 import type { TenantCtx } from '../../../platform/context.ts'
+import type { Tx } from '../../../platform/db/transaction.ts'
 import { read, transaction } from '../../../platform/transaction.ts'
 import * as registry from '../../models/registry.api.ts'
 import { artifactRootUri } from '../artifact-addresses.api.ts'
@@ -8,6 +9,7 @@ import { type Fields, messages, optionalFlag, optionalText, requiredText } from 
 import { type FilterGrammar, textOperators } from './filter.ts'
 import { checkTag, tagsOf } from './limits.ts'
 import { loadLoggedModel } from './logged-model-access.ts'
+import { type LoggedModelRow, updateLoggedModel } from './logged-models.store.ts'
 import { invalidParameter, permissionDenied } from './mlflow-errors.ts'
 import { get, type MlflowRoute, write } from './mlflow-route.ts'
 import { versionView } from './registry.present.ts'
@@ -29,12 +31,17 @@ const grammar: FilterGrammar = {
   },
 }
 
+/** A version that moves or goes counts as a change of its model. */
+const changedNow = {}
+
 const named = (fields: Fields) => ({ name: requiredText(fields, 'name'), version: versionOf(fields) })
 
 /** Clients send the number as text or as number. */
 function versionOf(fields: Fields): string {
   const value = fields.version
-  return typeof value === 'number' ? String(value) : requiredText(fields, 'version')
+  const text = typeof value === 'number' ? String(value) : requiredText(fields, 'version')
+  if (!/^-?\d+$/.test(text)) throw invalidParameter(`Parameter 'version' must be an integer, got '${text}'.`)
+  return text
 }
 
 async function create(ctx: TenantCtx, fields: Fields) {
@@ -59,8 +66,40 @@ async function create(ctx: TenantCtx, fields: Fields) {
       tags,
     }
     const files = await filesOfSource(tx, ctx, source)
-    return { model_version: versionView(await registry.createRegistryVersion(tx, ctx, name, version, files)) }
+    const made = await registry.createRegistryVersion(tx, ctx, name, version, files)
+    if (logged) await noteVersion(tx, ctx, logged, made)
+    return { model_version: versionView(made) }
   })
+}
+
+const versionsTag = 'mlflow.modelVersions'
+
+/** A logged model says in a tag which versions were made of it; clients show that. */
+async function noteVersion(
+  tx: Tx,
+  ctx: TenantCtx,
+  { modelId, tags }: LoggedModelRow,
+  { name, version }: registry.RegistryVersion,
+): Promise<void> {
+  const known = versionsIn(tags[versionsTag])
+  // With the spaces of the stock server: some clients compare the text.
+  const listed = [...known, { name, version }].map(
+    (item) => `{"name": ${JSON.stringify(item.name)}, "version": ${item.version}}`,
+  )
+  const change = { tags: { [versionsTag]: `[${listed.join(', ')}]` } }
+  await updateLoggedModel(tx, ctx.tenant.id, modelId, change, ctx.clock.now().getTime())
+}
+
+/** None in a tag that somebody wrote something else into. */
+function versionsIn(text = '[]'): { name: string; version: number }[] {
+  try {
+    const list: unknown = JSON.parse(text)
+    return Array.isArray(list)
+      ? list.filter((item) => typeof item?.name === 'string' && Number.isInteger(item.version))
+      : []
+  } catch {
+    return []
+  }
 }
 
 async function change(
@@ -104,16 +143,21 @@ async function transition(ctx: TenantCtx, fields: Fields) {
     throw permissionDenied('Production needs the permission PRODUCTION_PROMOTE.')
   }
   audited(ctx, `${name}/${version}`, { stage })
-  const moved = await transaction(ctx, (tx) =>
-    registry.transitionRegistryVersion(tx, ctx, { name, version }, stage, archive),
-  )
-  return { model_version: versionView(moved) }
+  return transaction(ctx, async (tx) => {
+    const moved = await registry.transitionRegistryVersion(tx, ctx, { name, version }, stage, archive)
+    await registry.updateRegistryModel(tx, ctx, moved.modelId, changedNow)
+    return { model_version: versionView(moved) }
+  })
 }
 
 async function remove(ctx: TenantCtx, fields: Fields): Promise<null> {
   const { name, version } = named(fields)
   audited(ctx, `${name}/${version}`)
-  await transaction(ctx, (tx) => registry.deleteRegistryVersion(tx, ctx, name, version))
+  await transaction(ctx, async (tx) => {
+    const { modelId } = await registry.findRegistryVersion(tx, ctx, name, version)
+    await registry.deleteRegistryVersion(tx, ctx, name, version)
+    await registry.updateRegistryModel(tx, ctx, modelId, changedNow)
+  })
   return null
 }
 

@@ -78,10 +78,11 @@ const tooMany = (what: string, most: number, count: number) =>
   )
 
 function setTag(ctx: TenantCtx, fields: Fields): Promise<null> {
+  const runId = requiredRunId(fields)
   const key = requiredText(fields, 'key')
   const value = optionalText(fields, 'value') ?? ''
   checkTag(key, value, 'run')
-  return log(ctx, requiredRunId(fields), { metrics: [], params: [], tags: [[key, value]] })
+  return log(ctx, runId, { metrics: [], params: [], tags: [[key, value]] })
 }
 
 async function removeTag(ctx: TenantCtx, fields: Fields): Promise<null> {
