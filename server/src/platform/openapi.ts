@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
+import { impliedErrors } from './http/declared-errors.ts'
 import { isRawContent, type Operation, type Responses } from './http/operation.ts'
 import { documentPath } from './http/paths.ts'
-import { impliedErrors } from './http/server.ts'
 
 type Json = Record<string, unknown>
 

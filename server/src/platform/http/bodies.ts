@@ -6,6 +6,7 @@ import { invalid, payloadTooLarge } from '../errors.ts'
 import type { Operation } from './operation.ts'
 
 const jsonLimitBytes = 1 << 20
+const slowBodyMs = 60_000
 
 /** Sets up one scope of the server for one kind of body, so that no operation ever gets another kind than its own. */
 export async function takeBodies(scope: FastifyInstance, kind: Operation['bodyKind'], maxUploadBytes: number) {
@@ -35,6 +36,16 @@ export async function takeBodies(scope: FastifyInstance, kind: Operation['bodyKi
       done(null, undefined)
     })
   }
+}
+
+/**
+ * A small body that is not here after a minute comes from a broken client, or from one that means to hold a connection
+ * for nothing: it is cut off. Uploads may take as long as they need.
+ */
+export async function endSlowBody(request: FastifyRequest): Promise<void> {
+  const { raw } = request
+  const timer = setTimeout(() => raw.complete || raw.destroy(), slowBodyMs).unref()
+  raw.once('close', () => clearTimeout(timer))
 }
 
 /** The unread body of an operation of kind `stream`. */

@@ -33,8 +33,11 @@ export function publicError(thrown: unknown): PlatformError {
 export function sendError(request: FastifyRequest, reply: FastifyReply, thrown: unknown): void {
   const error = publicError(thrown)
   const errorId = crypto.randomUUID().replaceAll('-', '')
-  const line = { error_id: errorId, code: error.code, err: error.cause ?? (error.status >= 500 ? error : undefined) }
-  if (error.status >= 500) request.log.error(line, error.message)
+  // A service behind us that is down is no fault of ours with a place in the code.
+  const ours = error.code === 'internal_error'
+  const line = { error_id: errorId, code: error.code, err: error.cause ?? (ours ? error : undefined) }
+  if (ours || (error.status >= 500 && error.cause)) request.log.error(line, error.message)
+  else if (error.status >= 500) request.log.warn(line, error.message)
   else request.log.info(line, error.message)
   void reply
     .code(error.status)

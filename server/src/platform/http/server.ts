@@ -12,14 +12,16 @@ import { PlatformError, serviceUnavailable } from '../errors.ts'
 import type { HttpMetrics } from '../metrics.ts'
 import { transaction } from '../transaction.ts'
 import { Answer } from './answer.ts'
-import { takeBodies } from './bodies.ts'
+import { answerCheck } from './answer-check.ts'
+import { endSlowBody, takeBodies } from './bodies.ts'
 import { matchesEtag } from './content.ts'
 import type { Authenticator } from './credentials.ts'
+import { declaresError } from './declared-errors.ts'
 import { publicError, refuseBrokenRequest, sendError } from './envelope.ts'
 import { jsonEtag } from './etag.ts'
 import { EventStream, sendEventStream } from './event-stream.ts'
 import { passGate } from './gate.ts'
-import { type BodyKind, isRawContent, type Operation } from './operation.ts'
+import type { BodyKind, Operation } from './operation.ts'
 import { greedyParameter, pathPattern, routerPath, slashEncoder } from './paths.ts'
 import { dropEmpty, normaliseBooleans, unknownKeysDropper, validator } from './validation.ts'
 
@@ -71,7 +73,11 @@ export async function buildServer(options: HttpOptions): Promise<FastifyInstance
     if (closing.signal.aborted)
       throw serviceUnavailable('This server is shutting down.', { headers: { 'retry-after': '5' } })
   })
-  app.addHook('onResponse', async (request, reply) => observe(options.metrics, request, reply))
+  app.addHook('onResponse', async (request, reply) => {
+    observe(options.metrics, request, reply)
+    // What was under way has been answered; its connection would hold up the end.
+    if (closing.signal.aborted) request.raw.socket.end()
+  })
   app.addHook('preClose', async () => closing.abort())
   app.setErrorHandler((error, request, reply) => sendError(request, reply, error))
   app.setNotFoundHandler(notFoundHandler(operations))
@@ -101,7 +107,7 @@ function addRoute(scope: FastifyInstance, operation: Operation, options: HttpOpt
       ? validator('body', operation.body)
       : null
   const dropUnknown = checkBody && unknownKeysDropper(operation.body!)
-  const checkAnswer = answerCheck(operation, options)
+  const checkAnswer = answerCheck(operation, options.strict ?? false)
 
   scope.route({
     method: operation.method,
@@ -110,6 +116,7 @@ function addRoute(scope: FastifyInstance, operation: Operation, options: HttpOpt
     onRequest: async (request) => {
       request.ctx = await passGate(services, authenticator, operation, request)
     },
+    ...(checkBody ? { preParsing: endSlowBody } : {}),
     preValidation: async (request) => {
       const params = request.params as Record<string, unknown>
       if (greedy) {
@@ -181,76 +188,6 @@ function sendResult(
 }
 
 const isStream = (body: unknown): boolean => typeof (body as { pipe?: unknown } | null)?.pipe === 'function'
-
-/** In the tests an answer that does not fit its declared schema is a failure, and so is one that says more. */
-function answerCheck(operation: Operation, options: HttpOptions): (status: number, body: unknown) => void {
-  if (!options.strict) return () => undefined
-  const checks = new Map(
-    Object.entries(operation.responses).flatMap(([status, schema]) =>
-      schema && !isRawContent(schema) ? [[Number(status), validator('body', closed(schema))] as const] : [],
-    ),
-  )
-  return (status, body) => {
-    if (!(status in operation.responses)) throw new Error(`${operation.id} answers ${status} without declaring it`)
-    try {
-      checks.get(status)?.(JSON.parse(JSON.stringify(body ?? null)))
-    } catch (error) {
-      throw new Error(`${operation.id} answers another shape than it declares: ${(error as Error).message}`)
-    }
-  }
-}
-
-/** The schema with every described object closed to further keys. */
-function closed<T>(schema: T): T {
-  if (Array.isArray(schema)) return schema.map(closed) as T
-  if (typeof schema !== 'object' || schema === null) return schema
-  const copy = Object.fromEntries(
-    Object.entries(schema).map(([key, value]) => [
-      key,
-      key === 'default' || key === 'examples' ? value : closed(value),
-    ]),
-  )
-  if (copy.type === 'object' && copy.properties && !('additionalProperties' in copy)) copy.additionalProperties = false
-  return copy as T
-}
-
-/** Statuses that follow from access and input need no declaration. @source contract A */
-export function declaresError(operation: Operation, status: number): boolean {
-  // A Content-Type that can't be read is refused even where no body is expected.
-  return status in operation.errors || status in impliedErrors(operation) || status >= 500 || status === 415
-}
-
-const takenTypes: Record<BodyKind, string> = {
-  json: 'application/json',
-  form: 'a form',
-  multipart: 'multipart/form-data',
-  stream: 'of a media type that can be read',
-}
-
-export function impliedErrors(operation: Operation): Record<number, string> {
-  const { access } = operation
-  const errors: Record<number, string> = {}
-  if (access.level !== 'none') errors[401] = 'No valid credential, or an inactive user.'
-  if (access.level === 'tenant') {
-    errors[400] = 'No tenant chosen, or an unknown sort key (detail.allowed).'
-    errors[403] = `The role lacks ${access.permission}.`
-    errors[404] = 'No such tenant or resource for the caller.'
-  }
-  if (access.level === 'superuser') {
-    errors[403] = 'Not a global administrator.'
-    if (operation.path.includes('{')) errors[404] = 'No such resource.'
-  }
-  if (access.level === 'session' && operation.method !== 'GET') errors[403] = 'The request came from another origin.'
-  if (operation.query && 'sort' in (operation.query.properties ?? {}))
-    errors[400] ??= 'Unknown sort key (detail.allowed).'
-  if (operation.body || operation.bodyKind !== 'none' || operation.query || operation.path.includes('{')) {
-    errors[422] = 'The request does not fit the description; detail names the fields.'
-  }
-  if (operation.body && operation.bodyKind === 'json') errors[413] = 'The body is larger than 1 MiB.'
-  if (operation.bodyKind !== 'none') errors[415] = `The body is not ${takenTypes[operation.bodyKind]}.`
-  if (operation.etag) errors[304] = 'Not changed.'
-  return errors
-}
 
 async function auditDenial(request: FastifyRequest): Promise<void> {
   const ctx = request.deniedCtx!
