@@ -109,7 +109,7 @@ describe.skipIf(!has('skopeo'))('image-archive imports', () => {
 describe.skipIf(!has('buildah') || !has('podman') || !has('runc') || process.getuid?.() !== 0)(
   'buildah and podman',
   () => {
-    test('build, push, pull and remove', async () => {
+    test('sign in, build, push, pull and sign out', async () => {
       const config = join(folder, 'containers.conf')
       const settings = [
         '[containers]',
@@ -130,11 +130,15 @@ describe.skipIf(!has('buildah') || !has('podman') || !has('runc') || process.get
       await tool('buildah', 'commit', '--signature-policy', policy, container, 'localhost/built:1')
       const name = `${session.host}/default/buildah/app:1`
       await tool('buildah', 'push', '--signature-policy', policy, ...at(), 'localhost/built:1', `docker://${name}`)
-      await tool('podman', 'pull', '--signature-policy', policy, ...at(), name)
+      const login = ['--tls-verify=false', '--authfile', join(folder, 'podman.json')]
+      await tool('podman', 'login', ...login, '-u', 'me', '-p', session.token, session.host)
+      await tool('podman', 'pull', '--signature-policy', policy, ...login, name)
       const [pulled] = JSON.parse(await tool('podman', 'image', 'inspect', name))
       expect(pulled.RepoDigests.join()).toContain(await digestAt('buildah/app:1'))
       await tool('podman', 'tag', name, `${session.host}/default/podman/app:2`)
-      await tool('podman', 'push', '--signature-policy', policy, ...at(), `${session.host}/default/podman/app:2`)
+      await tool('podman', 'push', '--signature-policy', policy, ...login, `${session.host}/default/podman/app:2`)
+      await tool('podman', 'logout', '--authfile', join(folder, 'podman.json'), session.host)
+      await expect(tool('podman', 'push', '--signature-policy', policy, ...login, name)).rejects.toThrow(/unauthorized/)
       expect((await session.v2('GET', 'default/podman/app/tags/list')).status).toBe(200)
     }, 120_000)
   },
