@@ -76,13 +76,16 @@ describe('/api/v1/serving/endpoints', () => {
     expect(actions.body.items.map((item: { action: string }) => item.action)).toEqual(['delete', 'start', 'stop'])
   })
 
-  test('409 no_gpu_share, name_taken, image_not_ready; 404 for an image there is not', async () => {
+  test('409 no_gpu_share, name_taken, image_not_ready, model_deleted; 404 for an image there is not', async () => {
     const reasonOf = async (body: object) => {
       const reply = await create('refused', body)
       return [reply.status, reply.body.detail?.reason ?? null]
     }
     expect(await reasonOf({ gpu: 1 })).toEqual([409, 'no_gpu_share'])
     expect(await reasonOf({ image_id: '0198c0de-0000-7000-8000-000000000000' })).toEqual([404, null])
+    const orphan = await servedImage(platform, { name: 'orphan' })
+    expect((await client.delete('/api/v1/models/orphan')).status).toBe(204)
+    expect(await reasonOf({ image_id: orphan.id })).toEqual([409, 'model_deleted'])
     await platform.services.blobs.check()
     const unbuilt = await client.post('/api/v1/images', { model_name: 'probe', version: '1' })
     await client.post(`/api/v1/images/${unbuilt.body.id}:cancel`)
