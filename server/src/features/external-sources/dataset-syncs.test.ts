@@ -85,7 +85,11 @@ describe('POST /api/v1/datasets/{dataset_id}/sync', () => {
     const before = await filesOf(dataset)
     const told = await scene.syncNow(dataset, '?dry_run=true')
     expect(told).toMatchObject({ state: 'DONE', dry_run: true, counts: { added: 1, removed: 1 } })
-    expect(await scene.outcomes(dataset, told.run_id, '?action=remove')).toMatchObject([{ path: 'a.txt' }])
+    expect(await scene.outcomes(dataset, told.run_id)).toMatchObject([
+      { path: 'a.txt', action: 'remove' },
+      { path: 'b.txt', action: 'update', reason: 'only reading it tells whether it changed' },
+      { path: 'c.txt', action: 'add' },
+    ])
     expect(await filesOf(dataset)).toEqual(before)
   })
 
@@ -318,6 +322,19 @@ describe('GET /api/v1/datasets/{dataset_id}/sync/runs/{run_id}', () => {
     })
     const other = await createDraft(developer)
     expect((await developer.get(`/api/v1/datasets/${other}/sync/runs/${run_id}`)).status).toBe(404)
+  })
+})
+
+describe('the objects of an ended sync', () => {
+  test('are forgotten but for the first thousand of each action', { timeout: 300_000 }, async () => {
+    const files = Array.from({ length: 1300 }, (_, i) => ({ url: 'same.txt', path: `${i}.txt` }))
+    web.put('same.txt', 'same')
+    web.put('list.json', JSON.stringify([...files, 'ftp://a/b']))
+    const dataset = await scene.follow(await addWeb('/list.json'))
+    const { run_id } = await scene.syncNow(dataset, '?dry_run=true')
+    const path = `${syncPath(dataset)}/runs/${run_id}/objects`
+    await eventually(async () => (await developer.get(path)).body.total === 1001, 150)
+    expect((await developer.get(`${path}?action=add`)).body.total).toBe(1000)
   })
 })
 

@@ -24,7 +24,7 @@ export interface Listing {
 
 /** Writes down every object and what is to become of it. Begins from the start when it is interrupted. */
 export async function listObjects(s: StepRun<SyncInput>, job: SyncJob): Promise<Listing> {
-  const plan = new Plan(job)
+  const plan = new Plan(job, s.input.dryRun)
   await transaction(job.ctx, (tx) => clearObjects(tx, s.runId))
   let batch: Listed[] = []
   const flush = async () => {
@@ -37,7 +37,7 @@ export async function listObjects(s: StepRun<SyncInput>, job: SyncJob): Promise<
     if (batch.length >= batchSize) await flush()
   }
   await flush()
-  await plan.finish(s.input.dryRun)
+  await plan.finish()
   s.log(`${plan.listing.objects} objects listed, ${plan.listing.planned} to read`)
   return plan.listing
 }
@@ -47,9 +47,11 @@ class Plan {
   readonly #job: SyncJob
   readonly #counts: SyncCounts = { ...noCounts }
   readonly #gaps: string[] = []
+  readonly #dryRun: boolean
 
-  constructor(job: SyncJob) {
+  constructor(job: SyncJob, dryRun: boolean) {
     this.#job = job
+    this.#dryRun = dryRun
   }
 
   async add(listed: Listed[]): Promise<void> {
@@ -100,7 +102,8 @@ class Plan {
     files: Awaited<ReturnType<typeof presentFiles>>,
     entries: Awaited<ReturnType<typeof findEntries>>,
   ): SyncObject {
-    const row = { path, key, size, version, knownVersion: null, reason: null, done: false }
+    // A dry run is done with an object when it is listed.
+    const row = { path, key, size, version, knownVersion: null, reason: null, done: this.#dryRun }
     const file = files.get(path)
     if (size !== null && size > this.#job.ctx.config.maxUploadBytes)
       return skipped(path, key, 'it is larger than PLATFORM_MLOPS_MAX_UPLOAD_BYTES allows', size)
@@ -111,12 +114,13 @@ class Plan {
     const knownVersion =
       entry?.origin === this.#job.originOf(key) && entry.digest === file.digest ? entry.version : null
     if (version !== null && version === knownVersion) return { ...row, knownVersion, action: 'unchanged', done: true }
-    return { ...row, knownVersion, action: 'update' }
+    const reason = this.#dryRun && version === null ? 'only reading it tells whether it changed' : null
+    return { ...row, knownVersion, action: 'update', reason }
   }
 
-  #count({ action, done }: SyncObject): void {
+  #count({ action }: SyncObject): void {
     this.listing.objects++
-    if (!done) this.listing.planned++
+    if (action === 'add' || action === 'update') this.listing.planned++
     if (action === 'skip' || action === 'unchanged') this.#counts.skipped++
     if (action === 'unchanged') this.#counts.unchanged++
     if (action === 'add') this.#counts.added++
@@ -124,11 +128,12 @@ class Plan {
   }
 
   /** A dry run tells what would be; otherwise what is added and updated is counted when it is done. */
-  async finish(dryRun: boolean): Promise<void> {
+  async finish(): Promise<void> {
     const { ctx, runId, config } = this.#job
     if (config.deleteMissing) await this.#refuseEmpty()
-    if (dryRun) this.#counts.removed = config.deleteMissing && this.listing.gaps === 0 ? await this.#planRemovals() : 0
-    const counts = dryRun ? this.#counts : { ...this.#counts, added: 0, updated: 0 }
+    if (this.#dryRun)
+      this.#counts.removed = config.deleteMissing && this.listing.gaps === 0 ? await this.#planRemovals() : 0
+    const counts = this.#dryRun ? this.#counts : { ...this.#counts, added: 0, updated: 0 }
     await transaction(ctx, async (tx) => {
       await setCounts(tx, runId, counts)
       if (this.listing.gaps > 0) await noteSyncError(tx, runId, incompleteListing(this.#gaps, config.deleteMissing))

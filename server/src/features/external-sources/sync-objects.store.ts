@@ -95,14 +95,17 @@ export async function listOutcomes(
   return { items, total }
 }
 
-/** Keeps so many objects of each action that tells something. */
-export async function pruneObjects(tx: Tx, runId: string, keep: number): Promise<void> {
-  await sql`
-    delete from dataset_sync_objects where run_id = ${runId} and (action = 'unchanged' or not done or path in (
-      select path from (
-        select path, row_number() over (partition by action order by path) as place
-        from dataset_sync_objects where run_id = ${runId}) ranked
-      where place > ${keep}))`.execute(tx)
+/** Forgets objects that tell nothing, and of those that do all but so many of each action; at most `limit` at once. */
+export async function pruneObjects(tx: Tx, runId: string, keep: number, limit: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from dataset_sync_objects where run_id = ${runId} and path in (
+      (select path from dataset_sync_objects where run_id = ${runId} and action = 'unchanged' limit ${limit})
+      union all (select path from dataset_sync_objects where run_id = ${runId} and not done limit ${limit})
+      union all (select o.path from unnest(${[...syncActions]}::text[]) as a (action), lateral (
+        select path from dataset_sync_objects
+        where run_id = ${runId} and action = a.action order by path offset ${keep} limit ${limit}) o)
+      limit ${limit})`.execute(tx)
+  return Number(numAffectedRows ?? 0)
 }
 
 export interface SyncEntry {

@@ -2,7 +2,7 @@ import { SourceError } from '../../adapters/external-sources/external-sources.ts
 import type { Tx } from '../../platform/db/transaction.ts'
 import { PlatformError } from '../../platform/errors.ts'
 import { defineRun, type RunChange, type RunState, type StepRun, step } from '../../platform/runs/define-run.ts'
-import { getRun } from '../../platform/runs/runs.ts'
+import { getRun, insertRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { changeSyncedFiles, endSync, syncedPaths } from '../datasets/dataset-sync.api.ts'
 import { notify } from '../notifications/notifications.api.ts'
@@ -15,6 +15,7 @@ import { forgetEntries, pruneObjects, stageObjects, unlistedAmong } from './sync
 const removedAtOnce = 1000
 /** Objects of each action that are kept to be looked at. */
 const outcomesKept = 1000
+const forgottenAtOnce = 5000
 
 /**
  * Brings the files of a dataset in step with its source: lists it, reads what is new or changed, removes what is gone.
@@ -78,6 +79,20 @@ const removed = {
   done: true,
 } as const
 
+/** A list may have a million rows: they go afterwards and bit by bit, so that nobody waits for it. */
+export const tidySync = defineRun<{ runId: string }>({
+  kind: 'external-sources.tidy',
+  maxConcurrent: 1,
+  steps: [
+    step('objects', 'Forget what tells nothing', async (s) => {
+      for (let removed = forgottenAtOnce; removed === forgottenAtOnce; ) {
+        s.signal.throwIfAborted()
+        removed = await transaction(s.ctx, (tx) => pruneObjects(tx, s.input.runId, outcomesKept, forgottenAtOnce))
+      }
+    }),
+  ],
+})
+
 const endStates: Partial<Record<RunState, SyncState>> = { succeeded: 'DONE', failed: 'FAILED', canceled: 'CANCELED' }
 
 async function changed(tx: Tx, change: RunChange<SyncInput>): Promise<void> {
@@ -88,7 +103,7 @@ async function changed(tx: Tx, change: RunChange<SyncInput>): Promise<void> {
   await endSync(tx, target, runId)
   const ended = await endSyncRun(tx, runId, state, new Date())
   if (!ended) return
-  await pruneObjects(tx, runId, outcomesKept)
+  await insertRun(tx, tidySync, { tenantId, input: { runId }, subject: `sync-objects:${runId}`, actor: null })
   const { error } = change as { error: { message: string; detail?: unknown } | null }
   if (state === 'FAILED') {
     const code = (error?.detail as { reason?: string } | undefined)?.reason ?? 'sync_failed'
