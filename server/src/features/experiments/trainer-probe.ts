@@ -69,7 +69,12 @@ export async function runCommand(
     if (lines.length > keptLines) lines.shift()
     report(text)
   }
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], signal, timeout: timeoutMs })
+  const child = spawn(command, args, {
+    env: ownEnvironment(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal,
+    timeout: timeoutMs,
+  })
   for (const output of [child.stdout, child.stderr]) createInterface(output).on('line', take)
   const code = await new Promise<number>((resolve) => {
     child.on('error', (error) => {
@@ -81,3 +86,7 @@ export async function runCommand(
   signal?.throwIfAborted()
   return { code, lines }
 }
+
+/** Proxies and package indexes are the machine's; the server's own settings hold secrets. */
+const ownEnvironment = () =>
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PLATFORM_MLOPS_')))

@@ -11,16 +11,18 @@ export interface Claimant {
   worker: number
   /** Runs it has in hand already; one it owns and does not have slipped through its fingers and is taken again. */
   live: string[]
-  /** Kinds it has room for. */
+  /** Kinds it knows. */
   kinds: string[]
+  /** Those of them it has no room for: of these it takes only what is canceled, which is ended at once. */
+  full: string[]
 }
 
 /** Takes the oldest run that waits, or one that a dead worker left behind. */
-export async function claimRun(tx: Tx, { worker, live, kinds }: Claimant) {
-  if (kinds.length === 0) return undefined
+export async function claimRun(tx: Tx, { worker, live, kinds, full }: Claimant) {
   const result = await sql<{ id: string }>`
     select r.id from runs r
     where r.kind = any(${kinds}) and r.id <> all(${live}::uuid[])
+      and (r.kind <> all(${full}) or r.cancel_requested_at is not null)
       and ((r.state = 'pending' and r.run_after <= now())
         or (r.state = 'running' and r.owner = ${worker})
         or (r.state = 'running' and not exists (

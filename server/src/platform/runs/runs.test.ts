@@ -117,6 +117,31 @@ describe('a run', () => {
     await eventually(async () => start(kind, {}, 'thing:1').catch(() => null))
   })
 
+  test('a canceled one that waits for room ends at once, without a step of it being run', async () => {
+    const release = Promise.withResolvers<void>()
+    const begun: string[] = []
+    const kind = defineRun<{ name: string }>({
+      kind: 'test.crowded',
+      maxConcurrent: 1,
+      steps: [
+        step('hold', 'Hold the only place', async (s) => {
+          begun.push(s.input.name)
+          await release.promise
+        }),
+      ],
+    })
+    await work([kind])
+    const first = await start(kind, { name: 'first' })
+    await eventually(async () => begun.length === 1)
+    const second = await start(kind, { name: 'second' })
+    await system((tx) => cancelRun(tx, second, 'not wanted'))
+    await ended(second, 'canceled')
+    expect(await stateOf(first)).toBe('running')
+    release.resolve()
+    await ended(first, 'succeeded')
+    expect(begun).toEqual(['first'])
+  })
+
   test('keeps to the limit of its kind', async () => {
     let now = 0
     let most = 0

@@ -59,18 +59,18 @@ export async function startWorker(options: WorkerOptions): Promise<Worker> {
     while (!stopping && owner !== null && live.size < (options.maxRuns ?? 32)) {
       const worker = owner
       const run = await transaction(services.db, 'system', (tx) =>
-        claimRun(tx, { worker, live: [...live.keys()], kinds: openKinds() }),
+        claimRun(tx, { worker, live: [...live.keys()], kinds: [...kinds.keys()], full: fullKinds() }),
       )
       if (!run) return
       begin(run, worker)
     }
   }
 
-  /** Kinds that this process has room for. */
-  function openKinds(): string[] {
+  /** Kinds that this process has no room for. */
+  function fullKinds(): string[] {
     const running = (kind: string) => [...live.values()].filter((run) => run.kind === kind).length
     return options.kinds
-      .filter(({ kind, maxConcurrent }) => running(kind) < (maxConcurrent ?? Infinity))
+      .filter(({ kind, maxConcurrent }) => running(kind) >= (maxConcurrent ?? Infinity))
       .map(({ kind }) => kind)
   }
 
