@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type OwnPlatform, startOwnPlatform } from '../main-job/own-platform.ts'
-import { findMlflowPython, mlflowVersions } from './mlflow-environment.ts'
+import { findMlflowPython, hasExportImport, mlflowVersions } from './mlflow-environment.ts'
 
 const email = 'admin@example.com'
 const available = mlflowVersions.filter((version) => findMlflowPython(version))
@@ -35,8 +35,8 @@ async function trackerToken(): Promise<string> {
   return ((await reply.json()) as { token: string }).token
 }
 
-function drive(python: string): Promise<{ code: number | null; output: string }> {
-  const child = spawn(python, [join(import.meta.dirname, 'client_test.py')], {
+function drive(python: string, script: string): Promise<{ code: number | null; output: string }> {
+  const child = spawn(python, [join(import.meta.dirname, script)], {
     cwd: folder,
     env: {
       ...process.env,
@@ -57,7 +57,7 @@ describe('the MLflow client, unchanged', () => {
     test.skipIf(!python)(
       `${version} tracks, searches, uploads, registers and loads models`,
       async () => {
-        const { code, output } = await drive(python!)
+        const { code, output } = await drive(python!, 'client_test.py')
         expect(code, output).toBe(0)
         expect(output).toContain(`MLflow ${version}`)
         expect(output.match(/^ok /gm)?.length, output).toBe(10)
@@ -65,4 +65,17 @@ describe('the MLflow client, unchanged', () => {
       600_000,
     )
   }
+})
+
+describe('mlflow-export-import', () => {
+  const python = findMlflowPython('2.22.5')
+  test.skipIf(!python || !hasExportImport(python))(
+    'moves experiments from a stock server and to it, with their params, curves, files and models',
+    async () => {
+      const { code, output } = await drive(python!, 'export_import_test.py')
+      expect(code, output).toBe(0)
+      expect(output.match(/^ok /gm)?.length, output).toBe(2)
+    },
+    900_000,
+  )
 })

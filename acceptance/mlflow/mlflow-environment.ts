@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 /** The clients that are tried: the last 2.x, and a 3.x. */
 export const mlflowVersions = ['2.22.5', '3.17.2'] as const
@@ -21,6 +21,15 @@ export function findMlflowPython(version: MlflowVersion): string | null {
   return named || existsSync(python) ? python : null
 }
 
+/** What moves experiments between servers, and what it and the old server need beside them. */
+const extras: Record<MlflowVersion, string[]> = {
+  '2.22.5': ['mlflow-export-import==1.2.0', 'tabulate', 'sqlalchemy<2.1'],
+  '3.17.2': [],
+}
+
+/** Whether an environment has the tool that moves experiments between servers. */
+export const hasExportImport = (python: string): boolean => existsSync(join(dirname(python), 'export-experiment'))
+
 /** Makes the environment unless it is there. Throws with pip's own words when it can't be made. */
 export function installMlflow(version: MlflowVersion): string {
   const known = findMlflowPython(version)
@@ -29,7 +38,7 @@ export function installMlflow(version: MlflowVersion): string {
   const python = join(folder, 'bin', 'python')
   run('python3', ['-m', 'venv', '--clear', folder])
   // The server side needs its own PostgreSQL driver; the benchmark runs it as the peer.
-  run(python, ['-m', 'pip', 'install', '--quiet', `mlflow==${version}`, 'psycopg2-binary'])
+  run(python, ['-m', 'pip', 'install', '--quiet', `mlflow==${version}`, 'psycopg2-binary', ...extras[version]])
   return python
 }
 
