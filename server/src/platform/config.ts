@@ -285,3 +285,7 @@ export function configurationPage(): string {
     '',
   ].join('\n')
 }
+
+/** What programs of this machine (Python, pip, apt) find in their environment: not our settings, which hold secrets. */
+export const machineEnvironment = (): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(prefix)))

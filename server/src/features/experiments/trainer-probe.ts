@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
+import { machineEnvironment } from '../../platform/config.ts'
 
 /** What a Python that can train says of itself. */
 export interface TrainerPython {
@@ -70,7 +71,7 @@ export async function runCommand(
     report(text)
   }
   const child = spawn(command, args, {
-    env: ownEnvironment(),
+    env: machineEnvironment(),
     stdio: ['ignore', 'pipe', 'pipe'],
     signal,
     timeout: timeoutMs,
@@ -86,7 +87,3 @@ export async function runCommand(
   signal?.throwIfAborted()
   return { code, lines }
 }
-
-/** Proxies and package indexes are the machine's; the server's own settings hold secrets. */
-const ownEnvironment = () =>
-  Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PLATFORM_MLOPS_')))
