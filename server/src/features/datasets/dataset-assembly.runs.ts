@@ -113,7 +113,7 @@ async function unpack(s: StepRun<AssemblyInput>): Promise<Unpacked> {
   if ((await exists(path)) && (await isZip(path))) return unpackZip(s, room)
   if (upload.size > room) return refuse(ctx, upload, 'quota_exceeded', `The dataset has room for ${room} bytes.`)
   // Before an interruption the file may have been moved into the store already.
-  const blob = (await exists(path)) ? await ctx.blobs.adopt(path, { digest }) : await ctx.blobs.stat(digest)
+  const blob = (await exists(path)) ? await ctx.blobs.adopt(path, { digest }) : await ctx.blobs.use(digest)
   if (!blob) throw fault('aborted', 'The content of the upload is gone.')
   await stage(ctx, upload, [memberOf(upload.filename, blob)])
   return { skipped: [], skippedTotal: 0 }
