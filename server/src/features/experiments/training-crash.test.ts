@@ -9,9 +9,17 @@ import { eventually, type TestClient } from '../../../test/harness.ts'
 import { type ServerProcess, startServerProcess } from '../../../test/server-process.ts'
 import { fileBlobStore } from '../../platform/blobs/file-blob-store.ts'
 import { transaction } from '../../platform/db/transaction.ts'
-import { ended, experimentsPath, python, startTraining, trainingSettings, underWay } from './training.fixture.ts'
+import {
+  ended,
+  endless,
+  experimentsPath,
+  python,
+  startTraining,
+  trainingSettings,
+  underWay,
+} from './training.fixture.ts'
 
-const epochs = 80
+const epochs = 200
 
 let database: TestDatabase
 let dataDir: string
@@ -102,7 +110,7 @@ describe.skipIf(!python)('a server that ends in the middle of a training', { tim
   })
 
   test('a stop asked for while it was away is carried out by the next one', async () => {
-    const id = await create('Stopped later')
+    const id = await startTraining(admin, 'Stopped later', endless)
     await underWay(admin, id, 2)
     await server.end('SIGKILL')
     await transaction(database, 'system', (tx) =>
