@@ -47,8 +47,11 @@ export function judge(attempt: Attempt, answer: WireAnswer): { fault: string; sh
 }
 
 function envelopeFaults({ wire, operation }: Attempt, { status, headers, text }: WireAnswer): string[] {
-  // The protocols of others under our roof have errors of their own.
-  if (operation.id === 'registry.ping' || /^\/(v2|api\/v1\/mlflow|api\/2\.0|ajax-api)(\/|$)/.test(wire.target))
+  // The protocols of others under our roof have errors of their own, and so have inference servers.
+  if (
+    /^(registry\.ping$|proxy\.)/.test(operation.id) ||
+    /^\/(v2|api\/v1\/mlflow|api\/2\.0|ajax-api)(\/|$)/.test(wire.target)
+  )
     return text.startsWith('{') ? [] : ['no JSON error']
   if (!String(headers['content-type']).startsWith('application/json')) return [`${status} without an envelope`]
   const body = parsed(text) as Record<string, unknown>

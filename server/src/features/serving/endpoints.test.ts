@@ -133,7 +133,14 @@ describe('an endpoint with two replicas', () => {
     )
 
     const [work] = await works()
-    process.kill(-(work!.status as { pid: number }).pid, 'SIGKILL')
+    const { pid, address } = work!.status as { pid: number; address: string }
+    process.kill(-pid, 'SIGKILL')
+    await eventually(() =>
+      fetch(`http://${address}/ping`).then(
+        () => false,
+        () => true,
+      ),
+    )
     // Before anybody has noticed: what cannot be reached is passed over.
     for (let request = 0; request < 20; request++) expect((await predict('pair')).status).toBe(200)
     const degraded = await whenEndpoint(client, 'pair', 'DEGRADED')
