@@ -1,4 +1,5 @@
-import { mkdtemp, rename, rm, unlink, writeFile } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { mkdtemp, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -61,6 +62,15 @@ describe('migrate()', () => {
     await migrate(db.ownerUrl, folder)
     await write('0001_second.sql', 'create table second (id bigint)')
     await expect(migrate(db.ownerUrl, folder)).rejects.toThrow(/0001_second\.sql was changed/)
+  })
+
+  test('goes on after the former text of a file that was mended, when the file names it', async () => {
+    const former = await readFile(join(folder, '0001_second.sql'))
+    await migrate(db.ownerUrl, folder)
+    const checksum = createHash('sha256').update(former).digest('hex')
+    await write('0001_second.sql', `-- Former text: sha256 ${checksum}\ncreate table second (id bigint)`)
+    await write('0003_fourth.sql', 'create table fourth (id int)')
+    expect(await migrate(db.ownerUrl, folder)).toEqual(['0003_fourth.sql'])
   })
 
   test('refuses a database that a newer release migrated', async () => {
