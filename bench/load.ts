@@ -4,7 +4,7 @@
  * Limits: no error, 99th percentile at most 100 ms, on two cores that the load generator and the database share.
  * Usage: node bench/load.ts [--rate 1000] [--seconds 60] [--streams 5000] [--profile FOLDER] (about 90 seconds)
  */
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { loadavg } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -33,6 +33,18 @@ const datasets = 300
 async function cpuSeconds(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]!.split(' ')
   return (Number(fields[11]) + Number(fields[12])) / 100
+}
+
+/** CPU seconds that the processes of the embedded database have used so far, by process. */
+async function databaseCpuSeconds(dataDir: string): Promise<number> {
+  const lock = await readFile(join(dataDir, databaseFolderName, 'cluster/postmaster.pid'), 'utf8')
+  const postmaster = Number.parseInt(lock, 10)
+  let sum = 0
+  for (const name of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    const stat = await readFile(`/proc/${name}/stat`, 'utf8').catch(() => '')
+    if (Number(stat.split(') ')[1]?.split(' ')[1]) === postmaster) sum += await cpuSeconds(Number(name)).catch(() => 0)
+  }
+  return sum
 }
 
 async function fill(platform: BenchPlatform): Promise<string> {
@@ -94,9 +106,12 @@ try {
   const perStream = (await platform.residentMemory()) - before
   const teller = await tellEverySecond(platform, userId)
 
-  const [cpu, own] = [await cpuSeconds(platform.pid), process.cpuUsage()]
+  const cpu = await cpuSeconds(platform.pid)
+  const databaseCpu = await databaseCpuSeconds(platform.dataDir)
+  const own = process.cpuUsage()
   const { times, faults, connections } = await openLoad(port, requests, rate, seconds)
   const used = (await cpuSeconds(platform.pid)) - cpu
+  const databaseUsed = (await databaseCpuSeconds(platform.dataDir)) - databaseCpu
   const { user, system } = process.cpuUsage(own)
   const told = await teller.stop()
   await new Promise((resolve) => setTimeout(resolve, 1000))
@@ -123,6 +138,9 @@ try {
   )
   console.log(
     `server: ${Math.round((used * 1e6) / all.length)} CPU µs per request, streams included; ${Math.round((used / seconds) * 100)} % of a core`,
+  )
+  console.log(
+    `database: ${Math.round((databaseUsed * 1e6) / all.length)} CPU µs per request; ${Math.round((databaseUsed / seconds) * 100)} % of a core`,
   )
   console.log(`generator: ${Math.round(((user + system) / 1e6 / seconds) * 100)} % of a core`)
   for (const fault of [...new Set(faults)].slice(0, 10)) console.log(`  ${fault}`)
