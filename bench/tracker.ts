@@ -59,6 +59,7 @@ async function measure(server: TrackerServer, fill: (server: TrackerServer, runs
     return { run_id, metrics: Array.from({ length: 10 }, (_, i) => point('', `m${i}`, written)) }
   })
   const experiment = await fill(server, 10_000)
+  figures['searches of 10,000 runs'] = await rate('/runs/search', () => bestRuns(experiment))
   figures['search 10,000 runs'] = await searchTime(post, experiment)
   Object.assign(figures, await transfer(server, runs[0]!))
   console.log(`${server.name} measured`)
@@ -73,18 +74,20 @@ const point = (run_id: string, key: string, step: number) => ({
   step,
 })
 
-/** Median of the first page of the runs above a metric, the best first. */
+/** The first page of the runs above a metric, the best first. */
+const bestRuns = (experiment: string) => ({
+  experiment_ids: [experiment],
+  filter: 'metrics.m1 > 0.5',
+  order_by: ['metrics.m0 DESC'],
+  max_results: 100,
+})
+
+/** Median of a search by one client alone. */
 async function searchTime(post: Post, experiment: string) {
-  const body = {
-    experiment_ids: [experiment],
-    filter: 'metrics.m1 > 0.5',
-    order_by: ['metrics.m0 DESC'],
-    max_results: 100,
-  }
   const times: number[] = []
   for (let i = 0; i < 9; i++) {
     const start = performance.now()
-    const { runs } = await post('/runs/search', body)
+    const { runs } = await post('/runs/search', bestRuns(experiment))
     times.push(performance.now() - start)
     if (runs.length !== 100) throw new Error(`the search gave ${runs.length} runs`)
   }
@@ -180,7 +183,8 @@ const targets: Record<string, Target> = {
   'log parameter': { unit: '/s', ratio: 10 },
   'log metric': { unit: '/s', ratio: 10 },
   'log batch of 10 metrics': { unit: '/s', ratio: 10 },
-  'search 10,000 runs': { unit: 'ms', ratio: 10, most: 100 },
+  'searches of 10,000 runs': { unit: '/s', ratio: 10 },
+  'search 10,000 runs': { unit: 'ms', most: 100 },
   'upload 1 GiB': { unit: 'MiB/s', ratio: 1.5 },
   'download 1 GiB': { unit: 'MiB/s', ratio: 1.5 },
   'memory for it': { unit: 'MiB', most: 100 },

@@ -40,18 +40,20 @@ export async function insertRun(tx: Tx, tenantId: string, run: NewTrackerRun): P
   return runIdOf(runId)
 }
 
+/** Of a run's experiment; looked up for the runs that are shown only, where a join would be made for all. */
+export const artifactLocation = sql`(
+  select e.artifact_location from tracker_experiments e
+  where e.tenant_id = r.tenant_id and e.experiment_id = r.experiment_id)`
+
+/** What there is to know of a row `r` of tracker_runs. */
 export const runColumns = sql`
   replace(r.run_id::text, '-', '') as run_id, r.experiment_id, r.name, r.user_name, r.status, r.lifecycle_stage,
-  r.start_ms, r.end_ms, e.artifact_location`
-
-/** Every run with its experiment. */
-export const runsFrom = sql`
-  tracker_runs r join tracker_experiments e on e.tenant_id = r.tenant_id and e.experiment_id = r.experiment_id`
+  r.start_ms, r.end_ms, ${artifactLocation} as artifact_location`
 
 export async function findRun(tx: Tx, tenantId: string, runId: string): Promise<TrackerRunRow | null> {
   if (!isRunId(runId)) return null
   const result = await sql<TrackerRunRow>`
-    select ${runColumns} from ${runsFrom} where r.tenant_id = ${tenantId} and r.run_id = ${runId}`.execute(tx)
+    select ${runColumns} from tracker_runs r where r.tenant_id = ${tenantId} and r.run_id = ${runId}`.execute(tx)
   return result.rows[0] ?? null
 }
 

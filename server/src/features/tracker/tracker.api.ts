@@ -144,7 +144,11 @@ export async function readRunArtifact(
 }
 
 /** Files below a folder of the tenant's artifact root; the paths are relative to that folder. */
-export async function findArtifactFiles(tx: Tx, ctx: TrackerCtx, folder: string): Promise<ArtifactFile[]> {
+export async function findArtifactFiles(
+  tx: Tx,
+  ctx: { tenant: { id: string } },
+  folder: string,
+): Promise<ArtifactFile[]> {
   const files = await findArtifactsBelow(tx, ctx.tenant.id, folder)
   return files.map((file) => ({ ...file, path: file.path.slice(folder.length + 1) }))
 }

@@ -9,7 +9,7 @@ import {
   type Page,
 } from '../../../platform/db/filter-sql.ts'
 import type { Tx } from '../../../platform/db/transaction.ts'
-import { runColumns, runsFrom, type TrackerRunRow } from '../runs.store.ts'
+import { artifactLocation, runColumns, type TrackerRunRow } from '../runs.store.ts'
 import { type FilterGrammar, numericOperators, textOperators } from './filter.ts'
 import type { Search } from './search.ts'
 
@@ -56,8 +56,8 @@ export interface RunSearch extends Search {
 /** Runs of some experiments; reads summaries only, never a metric's points. */
 export async function searchRuns(tx: Tx, tenantId: string, search: RunSearch): Promise<Page<TrackerRunRow>> {
   const { limit, orders } = search
-  if (orders[0]?.entity === 'metric') {
-    // Runs that have the metric come first, and an index has them in order: mostly they are all that is asked for.
+  if (orders[0] && isLogged(orders[0])) {
+    // Runs that have the key come first, and an index has them in order: mostly they are all that is asked for.
     const rows = await findRuns(tx, tenantId, search, true)
     if (rows.length > limit) return { items: rows.slice(0, limit), more: true }
   }
@@ -67,24 +67,30 @@ export async function searchRuns(tx: Tx, tenantId: string, search: RunSearch): P
   return { items: rows.slice(0, limit), more: rows.length > limit }
 }
 
-/** `ordered` leaves out the runs that lack the metric of the first order. */
+const isLogged = ({ entity }: Order) => entity === 'metric' || entity === 'param' || entity === 'tag'
+
+/** `ordered` leaves out the runs that lack the key of the first order. */
 async function findRuns(tx: Tx, tenantId: string, search: RunSearch, ordered: boolean): Promise<TrackerRunRow[]> {
   const { comparisons, orders, lifecycles, offset, limit, experimentIds } = search
   const columns = attributeColumns(search.artifactRoot)
   const ordering = orders.map((order, place) => orderTerm(tenantId, order, place, columns, ordered && place === 0))
   const result = await sql<TrackerRunRow>`
-    select ${runColumns} from ${runsFrom} ${sql.join([sql``, ...ordering.flatMap(({ join }) => join)], sql` `)}
-    where r.tenant_id = ${tenantId} and r.experiment_id = any(${experimentIds}::bigint[])
+    select ${runColumns} from tracker_runs r ${sql.join([sql``, ...ordering.flatMap(({ join }) => join)], sql` `)}
+    where r.tenant_id = ${tenantId} and ${inExperiments(experimentIds)}
       and r.lifecycle_stage = any(${lifecycles}::text[])
       and ${allOf(comparisons.map((comparison) => condition(tenantId, comparison, columns)))}
     order by ${orderBy([
-      ...ordering.map(({ term }) => term),
+      ...ordering.flatMap(({ terms }) => terms),
       { column: sql`r.start_ms`, descending: true },
       { column: sql`r.run_id`, descending: false },
     ])}
     limit ${limit + 1} offset ${offset}`.execute(tx)
   return result.rows
 }
+
+/** Of one experiment an index has the newest runs first; of several it has no such order. */
+const inExperiments = (ids: number[]): Sql =>
+  ids.length === 1 ? sql`r.experiment_id = ${ids[0]}` : sql`r.experiment_id = any(${ids}::bigint[])`
 
 const attributeColumns = (artifactRoot: string): Record<string, Sql> => ({
   run_id: sql`replace(r.run_id::text, '-', '')`,
@@ -93,7 +99,7 @@ const attributeColumns = (artifactRoot: string): Record<string, Sql> => ({
   user_id: sql`r.user_name`,
   experiment_id: sql`r.experiment_id::text`,
   lifecycle_stage: sql`r.lifecycle_stage`,
-  artifact_uri: sql`coalesce(e.artifact_location || '/' || replace(r.run_id::text, '-', '') || '/artifacts',
+  artifact_uri: sql`coalesce(${artifactLocation} || '/' || replace(r.run_id::text, '-', '') || '/artifacts',
     ${artifactRoot}::text || '/' || r.experiment_id || '/' || replace(r.run_id::text, '-', '') || '/artifacts')`,
   start_time: sql`r.start_ms`,
   end_time: sql`r.end_ms`,
@@ -131,25 +137,28 @@ function datasetCondition(tenantId: string, comparison: Comparison): Sql {
 /** What an order joins and then orders by; runs without the key come last. */
 function orderTerm(
   tenantId: string,
-  { entity, key, descending }: Order,
+  order: Order,
   place: number,
   columns: Record<string, Sql>,
   required: boolean,
-): { join: Sql[]; term: OrderTerm } {
-  if (entity === 'attribute') return { join: [], term: { column: columns[key]!, descending } }
+): { join: Sql[]; terms: OrderTerm[] } {
+  const { entity, key, descending } = order
+  if (entity === 'attribute') return { join: [], terms: [{ column: columns[key]!, descending }] }
+  if (!isLogged(order)) return { join: [], terms: [{ column: datasetColumn(key), descending }] }
   const alias = sql.ref(`o${place}`)
-  if (entity === 'dataset') {
-    const column = sql`(select min(d.${sql.ref(key === 'context' ? 'name' : key)}) from tracker_run_datasets rd
-      join tracker_datasets d on d.id = rd.dataset_id where rd.run_id = r.run_id)`
-    return { join: [], term: { column, descending } }
-  }
-  const table = entity === 'metric' ? 'tracker_metrics' : entity === 'param' ? 'tracker_params' : 'tracker_tags'
-  const on = sql`${alias}.tenant_id = ${tenantId} and ${alias}.run_id = r.run_id and ${alias}.key = ${key}`
   const column = sql`${alias}.value`
-  if (required) {
-    const join = sql`join ${sql.table(table)} ${alias} on ${on} and ${column} <> 'NaN'`
-    return { join: [join], term: { column, descending, neverNull: true } }
-  }
-  const join = sql`left join ${sql.table(table)} ${alias} on ${on}`
-  return { join: [join], term: { column, descending, maybeNaN: entity === 'metric' } }
+  const table = sql.table(
+    entity === 'metric' ? 'tracker_metrics' : entity === 'param' ? 'tracker_params' : 'tracker_tags',
+  )
+  const isNumber = required && entity === 'metric' ? sql`and ${column} <> 'NaN'` : sql``
+  const join = sql`${required ? sql`join` : sql`left join`} ${table} ${alias}
+    on ${alias}.tenant_id = ${tenantId} and ${alias}.run_id = r.run_id and ${alias}.key = ${key} ${isNumber}`
+  const whole: OrderTerm = { column, descending, maybeNaN: entity === 'metric' && !required, neverNull: required }
+  // The index of labels has them in the order of their beginnings.
+  const beginning: OrderTerm = { column: sql`left(${column}, 100)`, descending, neverNull: required }
+  return { join: [join], terms: entity === 'metric' ? [whole] : [beginning, whole] }
 }
+
+const datasetColumn = (key: string): Sql => sql`(
+  select min(d.${sql.ref(key === 'context' ? 'name' : key)}) from tracker_run_datasets rd
+  join tracker_datasets d on d.id = rd.dataset_id where rd.run_id = r.run_id)`

@@ -16,6 +16,8 @@ beforeAll(async () => {
     const run_id = (await client.post('/mlflow/runs/create', run)).body.run.info.run_id
     const metrics = value === null ? [] : [{ key: 'acc', value, timestamp: 1, step: 0 }]
     const params = [{ key: 'size', value: i % 2 ? 'large' : 'small' }]
+    // Two of them differ only where the index of parameters sees nothing any more.
+    if (i > 2) params.push({ key: 'note', value: 'x'.repeat(120) + (i === 4 ? 'a' : 'b') })
     await client.post('/mlflow/runs/log-batch', { run_id, metrics, params })
   }
 })
@@ -46,16 +48,23 @@ describe('POST /tracker/api/2.0/mlflow/runs/search', () => {
     ])
   })
 
-  test.each([1, 2, 4, 5])('pages of %i are the whole list, each run once', async (max_results) => {
+  const listings = [
+    { order: 'metrics.acc DESC', whole: ['run-5', 'run-1', 'run-4', 'run-0', 'run-3', 'run-2'] },
+    { order: 'params.size ASC', whole: ['run-5', 'run-3', 'run-1', 'run-4', 'run-2', 'run-0'] },
+    { order: 'params.note ASC', whole: ['run-4', 'run-5', 'run-3', 'run-2', 'run-1', 'run-0'] },
+    { order: 'tags.`mlflow.runName` DESC', whole: ['run-5', 'run-4', 'run-3', 'run-2', 'run-1', 'run-0'] },
+  ]
+  const pages = listings.flatMap((listing) => [1, 2, 4, 5].map((size) => ({ ...listing, size })))
+  test.each(pages)('by $order, pages of $size are the whole list, each run once', async ({ order, whole, size }) => {
     const found: string[] = []
     let page_token = ''
     do {
-      const search = { experiment_ids: [experiment], order_by: ['metrics.acc DESC'], max_results, page_token }
+      const search = { experiment_ids: [experiment], order_by: [order], max_results: size, page_token }
       const { body } = await client.post('/mlflow/runs/search', search)
       found.push(...body.runs.map((run: { info: { run_name: string } }) => run.info.run_name))
       page_token = body.next_page_token ?? ''
     } while (page_token)
-    expect(found).toEqual(['run-5', 'run-1', 'run-4', 'run-0', 'run-3', 'run-2'])
+    expect(found).toEqual(whole)
   })
 
   test('the newest first without an order; a filter by parameter and metric together', async () => {
