@@ -104,42 +104,6 @@ describe('POST /api/v1/datasets/drafts', () => {
   })
 })
 
-describe('GET /api/v1/datasets', () => {
-  test('200 filters, searches, sorts and pages', async () => {
-    const source = 'list-test'
-    for (const [name, records] of [
-      ['b', 3],
-      ['a', 1],
-      ['c_%', 2],
-    ] as const)
-      await developer.post('/api/v1/datasets', { id: `list-${name[0]}`, name, source, record_count: records })
-    const names = async (query: string) => {
-      const { body } = await developer.get(`/api/v1/datasets?source=${source}&${query}`)
-      return body.items.map((item: { name: string }) => item.name)
-    }
-    expect(await names('sort=name')).toEqual(['a', 'b', 'c_%'])
-    expect(await names('sort=records')).toEqual(['b', 'c_%', 'a'])
-    expect(await names('sort=records&order=asc')).toEqual(['a', 'c_%', 'b'])
-    expect(await names('')).toEqual(['c_%', 'a', 'b'])
-    expect(await names('sort=name&page=2&page_size=2')).toEqual(['c_%'])
-    expect(await names('page=9')).toEqual([])
-    expect(await names('q=_%25')).toEqual(['c_%'])
-    expect(await names('q=LIST-A')).toEqual(['a'])
-    expect(await names('status=FROZEN')).toEqual([])
-    expect(await names('external_source=01890000-0000-7000-8000-000000000000')).toEqual([])
-    const { body } = await developer.get(`/api/v1/datasets?source=${source}&page=9`)
-    expect(body).toMatchObject({ total: 3, page: 9, page_size: 20 })
-    expect((await stranger.get(`/api/v1/datasets?source=${source}`)).body.total).toBe(0)
-  })
-
-  test('422 for an unknown state, 400 for an unknown sort key', async () => {
-    expect((await developer.get('/api/v1/datasets?status=READ')).status).toBe(422)
-    const reply = await developer.get('/api/v1/datasets?sort=colour')
-    expect(reply.status).toBe(400)
-    expect(reply.body.detail.allowed).toEqual(['created_at', 'name', 'records', 'size', 'validation'])
-  })
-})
-
 describe('PATCH /api/v1/datasets/{dataset_id}', () => {
   test('200 changes what is given and clears what is null', async () => {
     const { id } = (await developer.post('/api/v1/datasets/drafts', { name: 'old', source: 's', modality: 'm' })).body

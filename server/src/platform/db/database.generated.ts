@@ -32,9 +32,10 @@ export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
 export interface AuditCounts {
-  action: string;
   entries: number;
+  facet: string;
   tenantId: string | null;
+  value: string;
 }
 
 export interface AuditErasures {
@@ -130,6 +131,7 @@ export interface Datasets {
   recordCount: Generated<number>;
   revision: Generated<number>;
   schemaVersion: string | null;
+  searchText: Generated<string>;
   sizeBytes: Generated<number>;
   source: string | null;
   splits: Generated<Json>;
@@ -370,6 +372,7 @@ export interface ModelPromotions {
   decisionComment: string | null;
   expiresAt: Timestamp;
   fromVersion: number;
+  gates: Json | null;
   id: string;
   modelId: string;
   reason: string;
