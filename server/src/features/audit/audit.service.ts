@@ -7,8 +7,9 @@ import { parseTime, sinceTime } from '../../platform/http/windows.ts'
 import { read } from '../../platform/transaction.ts'
 import { findTenantByCode } from '../tenants/tenants.api.ts'
 import { auditView, csvHeader } from './audit.present.ts'
-import { type AuditFilter, listActions, listAudit } from './audit.store.ts'
+import { type AuditFilter, listActions } from './audit.store.ts'
 import { type ExportBatch, type ExportFormat, type ExportPosition, exportAfter } from './audit-export.store.ts'
+import { listAudit } from './audit-search.store.ts'
 
 // Rows per look of an export: enough to be fast, few enough that memory stays flat.
 const exportBatchRows = 5000

@@ -1,5 +1,8 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
+
+/** Longer values are in no index, and so not counted. */
+export const countedBytesMax = 2000
 
 /** One at a time seals; a second one waits for the first to commit. */
 const sealLock = 7_000_011
@@ -44,11 +47,17 @@ export async function sealRows(tx: Tx, links: { id: string; seq: number; hash: B
       update audit_events e set seq = l.seq, hash = l.hash
       from unnest(${links.map((link) => link.id)}::uuid[], ${links.map((link) => link.seq)}::bigint[],
         ${links.map((link) => link.hash)}::bytea[]) as l (id, seq, hash)
-      where e.id = l.id returning e.tenant_id, e.action)
-    insert into audit_counts as c (tenant_id, action, entries)
-    select tenant_id, action, count(*) from sealed group by tenant_id, action order by tenant_id, action
-    on conflict (tenant_id, action) do update set entries = c.entries + excluded.entries`.execute(tx)
+      where e.id = l.id returning e.tenant_id, e.action, e.actor_email, e.target)
+    insert into audit_counts as c (tenant_id, facet, value, entries) ${countedOf(sql`sealed`)}
+    on conflict (tenant_id, facet, value) do update set entries = c.entries + excluded.entries`.execute(tx)
 }
+
+/** How many of these entries each action, actor and target has. What is too long for an index is not counted. */
+const countedOf = (entries: RawBuilder<unknown>) => sql`
+  select tenant_id, facet, value, count(*) as entries from ${entries}
+  cross join lateral (values ('action', action), ('actor', actor_email), ('target', target)) as f (facet, value)
+  where octet_length(value) <= ${sql.lit(countedBytesMax)}
+  group by tenant_id, facet, value order by tenant_id, facet, value`
 
 /** Links of the chain behind a place, in order; erased entries are there with what is left of them. */
 export async function listLinks(tx: Tx, afterSeq: number, limit: number): Promise<Link[]> {
@@ -78,25 +87,28 @@ export interface ErasureScope {
 
 /** Removes at most so many sealed entries, leaves their links, and says how many there were. */
 export async function eraseSealed(tx: Tx, scope: ErasureScope, reason: ErasureReason, limit: number): Promise<number> {
+  // Sealing changes the same counts.
+  await sql`select pg_advisory_xact_lock(${sealLock})`.execute(tx)
   const ofTenant = scope.tenantId ? sql`tenant_id = ${scope.tenantId}` : sql`tenant_id is null`
   const older = scope.before ? sql`at < ${scope.before}` : sql`true`
   const { rows } = await sql<{ count: number }>`
     with gone as (
       delete from audit_events e where e.id in (
         select id from audit_events where ${ofTenant} and ${older} and seq is not null order by at, id limit ${limit})
-      returning e.seq, audit_content_hash(e) as content_hash, e.hash, e.tenant_id, e.action),
+      returning e.seq, audit_content_hash(e) as content_hash, e.hash, e.tenant_id, e.action, e.actor_email, e.target),
     links as (
       insert into audit_erasures (seq, content_hash, hash, reason)
       select seq, content_hash, hash, ${reason} from gone),
     counted as (
       update audit_counts c set entries = c.entries - g.entries
-      from (select tenant_id, action, count(*) as entries from gone group by tenant_id, action) g
-      where c.tenant_id is not distinct from g.tenant_id and c.action = g.action)
+      from (${countedOf(sql`gone`)}) g
+      where ${scope.tenantId ? sql`c.tenant_id = g.tenant_id` : sql`c.tenant_id is null`}
+        and c.facet = g.facet and c.value = g.value)
     select count(*) from gone`.execute(tx)
   return rows[0]!.count
 }
 
-/** Forgets actions of which no entry is left. */
+/** Forgets actions, actors and targets of which no entry is left. */
 export async function dropEmptyCounts(tx: Tx): Promise<void> {
   await tx.deleteFrom('auditCounts').where('entries', '=', 0).execute()
 }

@@ -63,8 +63,8 @@ export async function eraseAudit(
     const count = await read(ctx, (tx) => eraseSealed(tx, scope, reason, batchRows))
     erased += count
     if (count < batchRows) {
-      await read(ctx, dropOldLinks)
-      await read(ctx, dropEmptyCounts)
+      if (erased) await read(ctx, dropOldLinks)
+      if (erased) await read(ctx, dropEmptyCounts)
       return erased
     }
   }

@@ -10,10 +10,11 @@ export const promotionExpiry = defineRun<Record<string, never>>({
 })
 
 async function expire(s: StepRun<unknown>): Promise<void> {
-  const now = s.ctx.clock.now()
+  const { publicUrl, clock } = s.ctx
+  const now = clock.now()
   for (const tenantId of await read(s.ctx, (tx) => listExpired(tx, now))) {
     s.signal.throwIfAborted()
-    await read(s.ctx, (tx) => expirePromotions(tx, tenantId, now))
+    await read(s.ctx, (tx) => expirePromotions(tx, { tenant: { id: tenantId }, publicUrl }, now))
   }
 }
 

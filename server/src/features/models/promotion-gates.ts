@@ -1,4 +1,3 @@
-import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { findImageState } from '../images/images.api.ts'
 import type { PromotionRow } from './promotions.store.ts'
@@ -15,7 +14,7 @@ export interface GateFigure {
   worse: boolean | null
 }
 
-/** Something the platform can say about a version before somebody decides; it advises and never decides. */
+/** Something the platform can say about a version before somebody decides; it advises and never decides. Stored as it is. */
 export interface PromotionGate {
   name: 'files' | 'lineage' | 'image' | 'validation' | 'drift'
   state: 'passed' | 'failed' | 'unknown'
@@ -26,8 +25,14 @@ export interface PromotionGate {
 /** Figures where less is better; of all others more is. */
 const lowerIsBetter = /loss|error|latency|mae|mse|rmse/i
 
-/** What stands for and against the version that is to become Production. */
-export async function promotionGates(tx: Tx, ctx: TenantCtx, promotion: PromotionRow): Promise<PromotionGate[]> {
+/** Where a promotion is looked into: by somebody of the tenant, or by the platform itself when one expires. */
+export interface GatePlace {
+  tenant: { id: string }
+  publicUrl: string
+}
+
+/** What stands for and against the version that is to become Production, as of now. */
+export async function promotionGates(tx: Tx, ctx: GatePlace, promotion: PromotionRow): Promise<PromotionGate[]> {
   const { modelName, toVersion } = promotion
   const to = await findVersion(tx, ctx.tenant.id, modelName, toVersion)
   if (!to) return []
@@ -42,7 +47,7 @@ export async function promotionGates(tx: Tx, ctx: TenantCtx, promotion: Promotio
 }
 
 /** What it is measured against: the version it replaced, or as long as it waits the one in Production. */
-async function referenceOf(tx: Tx, ctx: TenantCtx, promotion: PromotionRow): Promise<VersionRow | null> {
+async function referenceOf(tx: Tx, ctx: GatePlace, promotion: PromotionRow): Promise<VersionRow | null> {
   const { modelId, modelName, toVersion, replacedVersions } = promotion
   const [before] = replacedVersions
   if (before) return findVersion(tx, ctx.tenant.id, modelName, before)

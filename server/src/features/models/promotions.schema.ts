@@ -36,7 +36,7 @@ export const PromotionOut = named('Promotion', {
         { description: 'What the validation measured, beside the version in Production; empty for other gates.' },
       ),
     }),
-    { description: 'What the platform can say about the version; in lists of requests that are PENDING alone.' },
+    { description: 'What the platform can say about the version; of a decided request what it could say then.' },
   ),
   created_at: timestamp('When it was requested.'),
   expires_at: timestamp('When it expires undecided.'),

@@ -6,7 +6,7 @@ import { isUuid } from '../../platform/ids.ts'
 import { transaction } from '../../platform/transaction.ts'
 import { hasFeature } from '../tenants/tenants.api.ts'
 import { loadVersion, lockVersion } from './models.service.ts'
-import { type PromotionGate, promotionGates } from './promotion-gates.ts'
+import { type GatePlace, type PromotionGate, promotionGates } from './promotion-gates.ts'
 import { tellDeciders, tellRequester } from './promotion-notices.ts'
 import {
   findPromotion,
@@ -24,7 +24,7 @@ import { findVersion, findVersionsInStage, type VersionRow } from './versions.st
 const lifetimeMs = 14 * 86_400_000
 
 /** A request with what the platform can say about the version it is for. */
-export type ShownPromotion = PromotionRow & { gates: PromotionGate[] }
+export type ShownPromotion = Omit<PromotionRow, 'gates'> & { gates: PromotionGate[] }
 
 export interface PromotionRequest {
   to_version: string
@@ -146,9 +146,7 @@ export function searchPromotions(
   return promoting(ctx, async (tx) => {
     const { items, total } = await listPromotions(tx, ctx.tenant.id, filter)
     const withGates: ShownPromotion[] = []
-    // What is decided is decided; of the others there is at most one per model.
-    for (const row of items)
-      withGates.push({ ...row, gates: row.status === 'PENDING' ? await promotionGates(tx, ctx, row) : [] })
+    for (const row of items) withGates.push(await withGatesOf(tx, ctx, row))
     return { items: withGates, total }
   })
 }
@@ -156,14 +154,18 @@ export function searchPromotions(
 /** Every use case first ends the requests whose time is over, so that nobody ever sees or decides one. */
 function promoting<T>(ctx: TenantCtx, work: (tx: Tx) => Promise<T>): Promise<T> {
   return transaction(ctx, async (tx) => {
-    await expirePromotions(tx, ctx.tenant.id, ctx.clock.now())
+    await expirePromotions(tx, ctx, ctx.clock.now())
     return work(tx)
   })
 }
 
 /** Ends the requests of a tenant whose time is over, and tells who asked. */
-export async function expirePromotions(tx: Tx, tenantId: string, now: Date): Promise<void> {
-  for (const promotion of await markExpired(tx, tenantId, now)) await tellRequester(tx, tenantId, promotion, null)
+export async function expirePromotions(tx: Tx, place: GatePlace, now: Date): Promise<void> {
+  const { id: tenantId } = place.tenant
+  for (const promotion of await markExpired(tx, tenantId, now)) {
+    await updatePromotion(tx, tenantId, promotion.id, { gates: await promotionGates(tx, place, promotion) })
+    await tellRequester(tx, tenantId, promotion, null)
+  }
 }
 
 async function loadPromotion(tx: Tx, ctx: TenantCtx, id: string): Promise<PromotionRow> {
@@ -192,14 +194,16 @@ async function lockPromotion(
   return { promotion, to }
 }
 
-function decide(
+/** What the one who decides goes by stays with the request, whatever becomes of the version. */
+async function decide(
   tx: Tx,
   ctx: TenantCtx,
   id: string,
   status: 'APPROVED' | 'REJECTED' | 'CANCELED',
   comment: string | null,
 ): Promise<ShownPromotion> {
-  const decision = { decidedBy: ctx.actor.email, decisionComment: comment, decidedAt: ctx.clock.now() }
+  const gates = await promotionGates(tx, ctx, await loadPromotion(tx, ctx, id))
+  const decision = { decidedBy: ctx.actor.email, decisionComment: comment, decidedAt: ctx.clock.now(), gates }
   return settle(tx, ctx, id, { status, ...decision })
 }
 
@@ -211,6 +215,10 @@ async function settle(tx: Tx, ctx: TenantCtx, id: string, change: PromotionChang
 }
 
 async function shown(tx: Tx, ctx: TenantCtx, id: string): Promise<ShownPromotion> {
-  const row = await loadPromotion(tx, ctx, id)
-  return { ...row, gates: await promotionGates(tx, ctx, row) }
+  return withGatesOf(tx, ctx, await loadPromotion(tx, ctx, id))
+}
+
+/** As of now while it waits, afterwards as they were; of decisions older than that was kept nothing is known. */
+async function withGatesOf(tx: Tx, ctx: TenantCtx, row: PromotionRow): Promise<ShownPromotion> {
+  return { ...row, gates: row.gates ?? (row.status === 'PENDING' ? await promotionGates(tx, ctx, row) : []) }
 }

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
+import type { PromotionGate } from './promotion-gates.ts'
 
 export const promotionStatuses = ['PENDING', 'APPROVED', 'REJECTED', 'CANCELED', 'EXPIRED', 'ROLLED_BACK'] as const
 export type PromotionStatus = (typeof promotionStatuses)[number]
@@ -26,13 +27,15 @@ export interface PromotionRow {
   rolledBackBy: string | null
   rollbackReason: string | null
   rolledBackAt: Date | null
+  /** As of the decision; null while the request waits. */
+  gates: PromotionGate[] | null
 }
 
 const columns = [
   ...(['p.id', 'p.modelId', 'm.name as modelName', 'p.fromVersion', 'p.toVersion', 'p.reason'] as const),
   ...(['p.rollbackConditions', 'p.scope', 'p.status', 'p.requestedById', 'p.requestedBy', 'p.decidedBy'] as const),
   ...(['p.decisionComment', 'p.replacedVersions', 'p.createdAt', 'p.decidedAt', 'p.expiresAt'] as const),
-  ...(['p.rolledBackBy', 'p.rollbackReason', 'p.rolledBackAt'] as const),
+  ...(['p.rolledBackBy', 'p.rollbackReason', 'p.rolledBackAt', 'p.gates'] as const),
 ] as const
 
 const promotionsOf = (tx: Tx, tenantId: string) =>
@@ -59,7 +62,7 @@ export async function insertPromotion(tx: Tx, tenantId: string, promotion: NewPr
   const row = await tx
     .insertInto('modelPromotions')
     .values({ id: newId(), tenantId, ...promotion })
-    .onConflict((oc) => oc.columns(['tenantId', 'modelId']).where('status', '=', 'PENDING').doNothing())
+    .onConflict((oc) => oc.columns(['tenantId', 'modelId']).where('status', '=', sql.lit('PENDING')).doNothing())
     .returning('id')
     .executeTakeFirst()
   return row?.id ?? null
@@ -100,6 +103,7 @@ export async function listPromotions(
 export type PromotionChange = Partial<
   Pick<
     PromotionRow,
+    | 'gates'
     | 'status'
     | 'decidedBy'
     | 'decisionComment'
@@ -112,7 +116,9 @@ export type PromotionChange = Partial<
 >
 
 export async function updatePromotion(tx: Tx, tenantId: string, id: string, change: PromotionChange): Promise<void> {
-  await tx.updateTable('modelPromotions').set(change).where('tenantId', '=', tenantId).where('id', '=', id).execute()
+  const { gates, ...plain } = change
+  const set = gates ? { ...plain, gates: JSON.stringify(gates) } : plain
+  await tx.updateTable('modelPromotions').set(set).where('tenantId', '=', tenantId).where('id', '=', id).execute()
 }
 
 /** Ends requests that nobody decided in time; returns them. */

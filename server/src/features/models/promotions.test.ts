@@ -1,68 +1,27 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
-import { transaction } from '../../platform/db/transaction.ts'
-import { newId } from '../../platform/ids.ts'
-import { registerModelVersion } from './models.api.ts'
+import type { TestClient } from '../../../test/harness.ts'
+import { type PromotionStage, startPromotionStage } from './promotions.fixture.ts'
 
-let platform: TestPlatform
-let tenant: { id: string; code: string }
+let stage: PromotionStage
+let platform: PromotionStage['platform']
+let tenant: PromotionStage['tenant']
+let work: PromotionStage['work']
+let decide: PromotionStage['decide']
 let viewer: TestClient
 let requester: TestClient
 let approver: TestClient
 let stranger: TestClient
 let name: string
-let count = 0
 beforeAll(async () => {
-  platform = await startTestPlatform()
-  tenant = await platform.tenant('ours')
-  await platform.tenant('theirs')
-  viewer = await platform.member('ours', 'VIEWER')
-  requester = await platform.member('ours', 'MAINTAINER')
-  approver = await platform.member('ours', 'MAINTAINER')
-  stranger = await platform.member('theirs', 'ADMIN')
+  stage = await startPromotionStage()
+  ;({ platform, tenant, work, decide, viewer, requester, approver, stranger } = stage)
 })
-afterAll(() => platform?.stop())
+afterAll(() => stage?.platform.stop())
 beforeEach(async () => {
-  name = `Model-${count++}`
-  for (const top1 of [0.8, 0.9, 0.7]) await register(top1)
+  name = await stage.newModel()
 })
 
-const work = <T>(change: Parameters<typeof transaction<T>>[2]) =>
-  transaction(platform.services.db, { tenantId: tenant.id }, change)
-
-async function register(top1: number): Promise<void> {
-  const { services } = platform
-  const actor = { userId: viewer.userId, email: viewer.email, fullName: null, isSuperuser: false, sessionId: null }
-  await work((tx) =>
-    registerModelVersion(
-      tx,
-      { tenant, actor, clock: services.clock },
-      {
-        name,
-        runId: '0'.repeat(32),
-        experimentId: '0',
-        dataset: { id: 'd', name: 'flowers', digest: 'sha256:1' },
-        files: [{ path: 'model.onnx', digest: `sha256:${'0'.repeat(64)}`, size: 1 }],
-        task: 'image_classification',
-        framework: 'torchvision',
-        architecture: 'resnet18',
-        classes: ['daisy'],
-        signature: null,
-        metrics: { top1 },
-        environment: {},
-      },
-    ),
-  )
-}
-
-const request = (to: string, client = requester) =>
-  client.post(`/api/v1/models/${name}/1/promote`, {
-    to_version: to,
-    reason: 'better',
-    rollback_conditions: 'top1 < 0.7',
-  })
-const decide = (id: string, verb: string, body: object, client = approver) =>
-  client.post(`/api/v1/promotions/${id}:${verb}`, body)
+const request = (to: string, client = requester) => stage.request(name, to, client)
 const stages = async () =>
   (await viewer.get(`/api/v1/models/${name}/versions`)).body.items.map((v: { stage: string }) => v.stage).reverse()
 async function promoted(to: string): Promise<string> {
@@ -88,31 +47,6 @@ describe('POST /api/v1/models/{name}/{version}/promote', () => {
     expect(gates[3]!.figures).toEqual([{ key: 'top1', value: 0.7, reference: 0.9, worse: true }])
     expect(gates[4]!.message).toContain('no predictions')
     expect(await stages()).toEqual(['None', 'Production', 'None'])
-  })
-
-  test('201 shows where the newest image of the version stands', async () => {
-    const { id } = (await request('3')).body
-    const imageGate = async () => {
-      const { gates } = (await viewer.get(`/api/v1/promotions/${id}`)).body
-      return gates.find((gate: { name: string }) => gate.name === 'image')
-    }
-    const [model] = await work((tx) => tx.selectFrom('models').select('id').where('name', '=', name).execute())
-    const image = { tenantId: tenant.id, modelId: model!.id, modelName: name, modelVersion: 3, createdBy: 'x' }
-    for (const [state, expected, message] of [
-      ['BUILDING', 'unknown', 'BUILDING'],
-      ['FAILED', 'failed', 'the layer broke'],
-      ['READY', 'passed', 'READY'],
-    ] as const) {
-      const error = state === 'FAILED' ? JSON.stringify({ message: 'the layer broke', step: null }) : null
-      const build = { id: newId(), runId: newId(), builderTag: state, state, error }
-      await work((tx) =>
-        tx
-          .insertInto('modelImages')
-          .values({ ...image, ...build })
-          .execute(),
-      )
-      expect(await imageGate()).toMatchObject({ state: expected, message: expect.stringContaining(message) })
-    }
   })
 
   test('409 while another request waits, and for what is in Production; 404 for what is not there', async () => {

@@ -21,7 +21,7 @@ export const versionSource = (ctx: Pick<TenantCtx, 'publicUrl'>, row: VersionRow
  */
 export async function versionFiles(
   tx: Tx,
-  ctx: Pick<TenantCtx, 'tenant' | 'actor' | 'clock' | 'publicUrl'>,
+  ctx: { tenant: Pick<TenantCtx['tenant'], 'id'>; publicUrl: string },
   row: VersionRow,
 ): Promise<VersionFile[]> {
   const files = await findFiles(tx, ctx.tenant.id, row.modelId, row.version)
