@@ -70,21 +70,23 @@ export async function findBlobInTenant(tx: Tx, tenantId: string, digest: string)
  */
 export async function touchBlobs(tx: Tx, repositoryId: string, digests: string[]): Promise<Set<string>> {
   if (digests.length === 0) return new Set()
-  // Locked in one order, or two pushes of the same layers would wait for each other.
-  await tx
-    .selectFrom('registryBlobs')
-    .select('digest')
-    .where('repositoryId', '=', repositoryId)
-    .where('digest', 'in', digests)
-    .orderBy('digest')
-    .forUpdate()
-    .execute()
   const rows = await tx
+    // Locked in one order, or two pushes of the same layers would wait for each other.
+    .with('locked', (qb) =>
+      qb
+        .selectFrom('registryBlobs')
+        .select('digest')
+        .where('repositoryId', '=', repositoryId)
+        .where('digest', 'in', digests)
+        .orderBy('digest')
+        .forUpdate(),
+    )
     .updateTable('registryBlobs')
+    .from('locked')
     .set({ touchedAt: sql`now()` })
-    .where('repositoryId', '=', repositoryId)
-    .where('digest', 'in', digests)
-    .returning('digest')
+    .where('registryBlobs.repositoryId', '=', repositoryId)
+    .whereRef('registryBlobs.digest', '=', 'locked.digest')
+    .returning('registryBlobs.digest')
     .execute()
   return new Set(rows.map((row) => row.digest))
 }

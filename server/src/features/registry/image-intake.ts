@@ -11,7 +11,7 @@ import { recordImage } from './manifests.service.ts'
 import { digestAlgorithm, digestOfBytes, digestOfFileBy } from './oci/oci-digest.ts'
 import { isRepositoryName, isTag } from './oci/oci-paths.ts'
 import { quotaLeft } from './quota.ts'
-import { ensureRepository } from './repositories.store.ts'
+import { repositoryForPush } from './repositories.store.ts'
 import { registryHost, wholeName } from './repository-names.ts'
 
 interface Reporter {
@@ -136,7 +136,7 @@ async function recordTarget(
   manifests: StoredManifest[],
   { repository: name, tag }: Target,
 ): Promise<string> {
-  const repository = await ensureRepository(tx, ctx.tenant.id, wholeName(ctx, name))
+  const repository = await repositoryForPush(tx, ctx.tenant.id, wholeName(ctx, name))
   for (const { manifest, bytes, links } of manifests) {
     const isLast = manifest === manifests.at(-1)!.manifest
     const contentDigest = digestOfBytes(bytes)

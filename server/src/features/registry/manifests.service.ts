@@ -5,7 +5,7 @@ import { type Hold, listHoldsOn } from './holds.store.ts'
 import { insertManifest } from './manifests.store.ts'
 import { ociError } from './oci/oci-errors.ts'
 import type { Manifest } from './oci/oci-manifests.ts'
-import { markPushed, type RepositoryRow } from './repositories.store.ts'
+import type { RepositoryRow } from './repositories.store.ts'
 import { setTag } from './tags.store.ts'
 
 export interface ManifestRecord {
@@ -16,13 +16,11 @@ export interface ManifestRecord {
 }
 
 /**
- * Makes a manifest whose bytes are stored part of the repository: the one way in, for pushes, imports and built images.
- * Throws the OCI error MANIFEST_BLOB_UNKNOWN when the repository lacks its configuration or a layer. @source contract B9.7
+ * Makes a manifest part of the repository, taken by `repositoryForPush`: the one way in, for pushes, imports and built
+ * images. Its bytes are in the blob store before the transaction ends. Throws the OCI error MANIFEST_BLOB_UNKNOWN when the repository lacks its configuration or a layer. @source contract B9.7
  */
 export async function recordManifest(tx: Tx, repository: RepositoryRow, record: ManifestRecord): Promise<void> {
   const { manifest, contentDigest, tags } = record
-  // Before anything else: what deletes takes the repository first too, so the two never wait for each other in a ring.
-  await markPushed(tx, repository.id)
   const present = await touchBlobs(tx, repository.id, manifest.requiredBlobs)
   const missing = manifest.requiredBlobs.filter((digest) => !present.has(digest))
   if (missing.length > 0) throw ociError('MANIFEST_BLOB_UNKNOWN', { detail: { digests: missing } })

@@ -7,7 +7,7 @@ import { readJsonBlob, readManifest } from './manifest-reader.ts'
 import { recordImage } from './manifests.service.ts'
 import { findManifest, findManifestInTenant, listReferences } from './manifests.store.ts'
 import { findQuota, replaceQuota } from './quota.store.ts'
-import { ensureRepository, findRepository, guardRepository, replaceShares, sumUsage } from './repositories.store.ts'
+import { findRepository, guardRepository, replaceShares, repositoryForPush, sumUsage } from './repositories.store.ts'
 import { namespaceOf, registryHost, wholeName } from './repository-names.ts'
 import { type SweepRequest, sweepBlobs } from './sweep.service.ts'
 import type { Swept } from './sweep.store.ts'
@@ -39,7 +39,7 @@ export interface ImageToPublish {
  */
 export async function publishImage(tx: Tx, ctx: TenantCtx | SystemCtx, image: ImageToPublish): Promise<PublishedImage> {
   const tenantId = ctx.kind === 'tenant' ? ctx.tenant.id : null
-  const repository = await ensureRepository(tx, tenantId, wholeName(ctx, image.repository))
+  const repository = await repositoryForPush(tx, tenantId, wholeName(ctx, image.repository))
   const { digest, mediaType } = image.manifest
   const manifest = await readManifest(ctx.blobs, { contentDigest: digest, mediaType })
   const blobs = [image.config, ...image.layers]

@@ -50,12 +50,20 @@ export async function guardRepository(tx: Tx, name: string): Promise<RepositoryR
     .executeTakeFirst()
 }
 
-export async function markPushed(tx: Tx, id: string): Promise<void> {
-  await tx
+/**
+ * The repository for a manifest that comes, made when it is not there yet, and taken for this transaction before anything
+ * in it: what deletes takes the repository first too, so the two never wait for each other in a ring.
+ */
+export async function repositoryForPush(tx: Tx, tenantId: string | null, name: string): Promise<RepositoryRow> {
+  const pushed = tx
     .updateTable('registryRepositories')
     .set({ updatedAt: sql`now()`, pushedAt: sql`coalesce(pushed_at, now())` })
-    .where('id', '=', id)
-    .execute()
+    .where('name', '=', name)
+    .returning(['id', 'tenantId', 'name', 'pushedAt'])
+  const found = await pushed.executeTakeFirst()
+  if (found) return found
+  await ensureRepository(tx, tenantId, name)
+  return pushed.executeTakeFirstOrThrow()
 }
 
 /** Deletes the repository with everything in it but the bytes, which the sweep takes. */

@@ -3,7 +3,7 @@ import type { Actor, Services, TenantRef } from '../../platform/context.ts'
 import { transaction } from '../../platform/db/transaction.ts'
 import { tooManyRequests } from '../../platform/errors.ts'
 import { type Permission, permissions, permissionsOf } from '../../platform/http/permissions.ts'
-import { hasFeature } from '../tenants/tenants.api.ts'
+import { isFeatureOn } from '../tenants/tenants.api.ts'
 import { hashOfToken } from './token-secret.ts'
 import { findTokenBySecret } from './tokens.store.ts'
 import { wrongSecrets } from './wrong-secrets.ts'
@@ -74,10 +74,7 @@ function refuseGuessing(seconds: number): void {
 }
 
 async function loadHolder(services: Services, hash: Buffer): Promise<TokenHolder | null | 'unknown'> {
-  const row = await transaction(services.db, 'system', async (tx) => {
-    const token = await findTokenBySecret(tx, hash)
-    return token && { ...token, hasRegistry: await hasFeature(tx, token.tenantId, 'registry') }
-  })
+  const row = await transaction(services.db, 'system', (tx) => findTokenBySecret(tx, hash))
   if (!row || !timingSafeEqual(row.secretHash, hash)) return 'unknown'
   if (row.revokedAt || !row.userIsActive) return null
   const { userId, email, fullName, isSuperuser } = row
@@ -87,7 +84,7 @@ async function loadHolder(services: Services, hash: Buffer): Promise<TokenHolder
     tenant: { id: row.tenantId, code: row.tenantCode },
     tenantIsActive: row.tenantIsActive,
     permissions: isSuperuser ? every : permissionsOf(row.role ?? ''),
-    hasRegistry: row.hasRegistry,
+    hasRegistry: isFeatureOn('registry', row.features as Record<string, boolean>),
     expiresAt: row.expiresAt,
   }
 }

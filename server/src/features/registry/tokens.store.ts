@@ -58,7 +58,7 @@ export async function findTokenBySecret(tx: Tx, secretHash: Buffer) {
     .leftJoin('memberships as m', (join) => join.onRef('m.tenantId', '=', 't.id').onRef('m.userId', '=', 'u.id'))
     .select(['k.id', 'k.secretHash', 'k.expiresAt', 'k.revokedAt', 'm.role'])
     .select(['u.id as userId', 'u.email', 'u.fullName', 'u.isActive as userIsActive', 'u.isSuperuser'])
-    .select(['t.id as tenantId', 't.code as tenantCode', 't.isActive as tenantIsActive'])
+    .select(['t.id as tenantId', 't.code as tenantCode', 't.isActive as tenantIsActive', 't.features'])
     .where('k.secretHash', '=', secretHash)
     .executeTakeFirst()
 }

@@ -104,3 +104,15 @@ test('payload_too_large and bad_request keep nothing of a body of the wrong leng
   })
   expect((await stat(path)).size).toBe(0)
 })
+
+test('bytes that settle later are known to be durable once asked for, by the process that brought the last of them', async () => {
+  await files.append(path, 0, send(0, 3_000_000), { settleLater: true })
+  await files.append(path, 3_000_000, send(3_000_000, 5_000_000), { settleLater: true })
+  expect(await files.settled(path, 5_000_000)).toBe(true)
+  expect(await files.settled(path, 3_000_000), 'another length').toBe(false)
+  expect((await readFile(path)).equals(bytes)).toBe(true)
+  const later = appendFiles()
+  expect(await later.settled(path, 5_000_000), 'a process that knows nothing').toBe(false)
+  await expect(later.append(path, 5_000_000, send(0, 10), { maxBytes: 5 })).rejects.toThrow()
+  expect(await later.settled(path, 5_000_000), 'and has brought nothing').toBe(false)
+})

@@ -14,12 +14,15 @@ export interface AppendOptions {
   owned?: boolean
   /** Records the new offset; when it throws, the body is dropped again. Nobody else may append until it has ended. */
   commit?: (offset: number) => Promise<void>
+  /** Does not wait for the disk: the bytes survive the end of the process, but a power cut only after `settled`. */
+  settleLater?: boolean
 }
 
 /**
  * Files that grow by whole bodies in order: a body that breaks leaves the file as it was. The committed offset is the
  * caller's to record; what lies beyond it after a crash is cut off by the next append. A body is durable before
- * `commit` is called, the name of the file is not before it is adopted by the blob store.
+ * `commit` is called, unless `settleLater` says otherwise; the name of the file is not before it is adopted by the blob
+ * store.
  * @source contract B6.2, B6.4, B9.9
  */
 export interface AppendFiles {
@@ -30,6 +33,11 @@ export interface AppendFiles {
   append(path: string, offset: number, content: AsyncIterable<Uint8Array>, options?: AppendOptions): Promise<number>
   /** The digest of the first `size` bytes: at hand when all came through this process, else read from the file. */
   digest(path: string, size: number, options?: { signal?: AbortSignal }): Promise<string>
+  /**
+   * Whether the first `size` bytes are known to be durable, once what is under way to the disk has arrived; false when the
+   * last of them came through another process. Rejects when the disk failed: the file is gone then.
+   */
+  settled(path: string, size: number): Promise<boolean>
   /** Removes the file, if it is still there, and what is remembered of it. */
   remove(path: string): Promise<void>
 }
@@ -39,6 +47,8 @@ interface Progress {
   offset: number
   /** Null when bytes came before this process did. */
   hash: Hash | null
+  /** Ends when all bytes so far are durable; null when bytes came before this process did and none since. */
+  settling: Promise<void> | null
 }
 
 /** Remembers hashes and offsets in this process; one per server is enough. */
@@ -46,14 +56,14 @@ export function appendFiles(): AppendFiles {
   const known = new Map<string, Progress>()
   return {
     async append(path, offset, content, options = {}) {
-      const progress = known.get(path) ?? { busy: false, offset, hash: offset === 0 ? createHash('sha256') : null }
+      const progress = known.get(path) ?? unknownProgress(offset)
       if (progress.busy) throw conflict('Another part of this upload is still arriving.')
       if (offset < progress.offset) throw rangeNotSatisfiable(undefined, { detail: { offset: progress.offset } })
       const hash = offset === progress.offset ? (progress.hash?.copy() ?? null) : null
       known.set(path, { ...progress, busy: true })
       try {
-        const end = await appendBody(path, offset, content, hash, options)
-        known.set(path, { busy: false, offset: end, hash })
+        const { end, settling } = await appendBody(path, offset, content, hash, options)
+        known.set(path, { busy: false, offset: end, hash, settling: both(progress.settling, settling) })
         return end
       } catch (error) {
         known.set(path, { ...progress, busy: false })
@@ -65,6 +75,12 @@ export function appendFiles(): AppendFiles {
       if (progress?.hash && progress.offset === size) return digestOf(progress.hash.copy())
       return digestOfFile(path, { size, ...options })
     },
+    async settled(path, size) {
+      const { offset, settling } = known.get(path) ?? unknownProgress(0)
+      if (offset !== size || settling === null) return false
+      await namingFullStorage(() => settling)
+      return true
+    },
     async remove(path) {
       known.delete(path)
       await rm(path, { force: true })
@@ -72,35 +88,58 @@ export function appendFiles(): AppendFiles {
   }
 }
 
+const unknownProgress = (offset: number): Progress => ({
+  busy: false,
+  offset,
+  hash: offset === 0 ? createHash('sha256') : null,
+  settling: offset === 0 ? Promise.resolve() : null,
+})
+
+/** Ends when both have; a failure is told to whoever asks. */
+function both(first: Promise<void> | null, second: Promise<void>): Promise<void> {
+  const all = Promise.all([first, second]).then(() => undefined)
+  all.catch(() => {})
+  return all
+}
+
 async function appendBody(
   path: string,
   offset: number,
   content: AsyncIterable<Uint8Array>,
   hash: Hash | null,
-  { maxBytes, expectedBytes, signal, owned, commit }: AppendOptions,
-): Promise<number> {
+  { maxBytes, expectedBytes, signal, owned = false, commit, settleLater = false }: AppendOptions,
+): Promise<{ end: number; settling: Promise<void> }> {
   const file = await openAt(path, offset)
   try {
     const limit = Math.min(maxBytes ?? Number.POSITIVE_INFINITY, expectedBytes ?? Number.POSITIVE_INFINITY)
     const batches = inBatches(content, { maxBytes: limit, signal })
     const size = await namingFullStorage(() =>
-      writeBatches(file, batches, { position: offset, hash: hash ?? undefined, owned: owned ?? false }),
+      writeBatches(file, batches, { position: offset, hash: hash ?? undefined, owned, leaveLastSync: settleLater }),
     )
     if (expectedBytes !== undefined && size < expectedBytes) {
       throw badRequest('The body is shorter than announced.', { detail: { expected: expectedBytes, received: size } })
     }
     await commit?.(offset + size)
-    return offset + size
+    return { end: offset + size, settling: settleLater ? settle(file, path) : file.close() }
   } catch (error) {
-    await file.truncate(offset)
+    await file.truncate(offset).finally(() => file.close())
     throw error
-  } finally {
-    await file.close()
+  }
+}
+
+/** Bytes that the disk did not take must not be built upon, by no process: the file goes. */
+async function settle(file: FileHandle, path: string): Promise<void> {
+  try {
+    await file.datasync().finally(() => file.close())
+  } catch (error) {
+    await rm(path, { force: true })
+    throw error
   }
 }
 
 async function openAt(path: string, offset: number): Promise<FileHandle> {
-  const file = await open(path, offset === 0 ? 'w' : 'r+', 0o600)
+  if (offset === 0) return open(path, 'w', 0o600)
+  const file = await open(path, 'r+')
   try {
     const { size } = await file.stat()
     if (size < offset) throw new Error(`${size} bytes are left of ${offset} that were committed`)

@@ -4,7 +4,8 @@ import { PlatformError, payloadTooLarge } from '../errors.ts'
 
 /** Large enough that system calls no longer cost, small enough to hold two per upload. */
 const batchSizeBytes = 1024 * 1024
-const syncSizeBytes = 32 * 1024 * 1024
+const firstSyncBytes = 4 * 1024 * 1024
+const syncMaxBytes = 32 * 1024 * 1024
 /** Linux writes at most this many parts in one call (IOV_MAX). */
 const batchParts = 1024
 
@@ -62,16 +63,19 @@ export interface WriteOptions {
   hash?: Hash
   /** The parts are nobody else's: their memory is given back as soon as they are written, and they are empty then. */
   owned?: boolean
+  /** The caller sees to it that the last bytes become durable. */
+  leaveLastSync?: boolean
 }
 
 /**
  * Writes batches from `position` on, hashing one and receiving the next while one is written; returns the length once
- * the bytes are durable. The disk is kept busy by syncing along the way: a third faster than one sync at the end.
+ * the bytes are durable. The disk is kept busy by syncing along the way: a third faster than one sync at the end, which
+ * has at most half of the bytes left to do.
  */
 export async function writeBatches(
   file: FileHandle,
   batches: AsyncIterable<Uint8Array[]>,
-  { position = 0, hash, owned = false }: WriteOptions = {},
+  { position = 0, hash, owned = false, leaveLastSync = false }: WriteOptions = {},
 ): Promise<number> {
   let end = position
   let synced = position
@@ -90,7 +94,7 @@ export async function writeBatches(
         hash?.update(part)
         end += part.length
       }
-      if (end - synced < syncSizeBytes) continue
+      if (end - synced < Math.min(Math.max(synced - position, firstSyncBytes), syncMaxBytes)) continue
       await syncing
       synced = end
       syncing = file.datasync()
@@ -98,7 +102,7 @@ export async function writeBatches(
     }
     await writing
     await syncing
-    await file.datasync()
+    if (!leaveLastSync) await file.datasync()
   } finally {
     // The caller closes the file next: nothing may still be on its way.
     await Promise.allSettled([writing, syncing])

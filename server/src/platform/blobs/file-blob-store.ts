@@ -120,22 +120,14 @@ async function adoptFile(
   temporary: TemporaryFiles,
   pathOf: PathOf,
 ): Promise<BlobInfo> {
-  const file = await open(path, 'r')
-  let info: BlobInfo
-  try {
-    const { size } = await file.stat()
-    info = { digest: known ?? (await digestOfFile(path)), size }
-    requireDigest(info.digest, expected)
-    if (!isDurable) await file.datasync()
-  } finally {
-    await file.close()
-  }
-  if (await markUsed(pathOf(info.digest))) {
+  const digest = known ?? (await digestOfFile(path))
+  requireDigest(digest, expected)
+  const info = { digest, size: isDurable ? (await stat(path)).size : await syncFile(path) }
+  if (await markUsed(pathOf(digest))) {
     await rm(path)
     return info
   }
-  await chmod(path, blobMode)
-  await markUsed(path)
+  await Promise.all([chmod(path, blobMode), markUsed(path)])
   await moveDurably(path, pathOf(info.digest)).catch(async (error) => {
     if (error.code !== 'EXDEV') throw error
     await putContent(
@@ -147,6 +139,17 @@ async function adoptFile(
     await rm(path)
   })
   return info
+}
+
+/** Makes what a file holds durable; returns its length. */
+async function syncFile(path: string): Promise<number> {
+  const file = await open(path, 'r')
+  try {
+    await file.datasync()
+    return (await file.stat()).size
+  } finally {
+    await file.close()
+  }
 }
 
 async function openBlob(digest: string, path: string, range?: ByteRange) {

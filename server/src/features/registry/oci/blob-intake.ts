@@ -41,7 +41,8 @@ async function* hashed(content: AsyncIterable<Uint8Array>, hash: { update(part: 
 }
 
 /**
- * Appends the body to the upload and returns the bytes it holds then; a body that breaks leaves it as it was.
+ * Appends the body to the upload and returns the bytes it holds then; a body that breaks leaves it as it was. They
+ * survive the end of the process, but a power cut only once the upload has ended: the disk works while the client asks on.
  * Throws BLOB_UPLOAD_INVALID (416) while another chunk arrives, SIZE_INVALID, DENIED over the quota.
  */
 export async function receiveChunk(call: OciCall, upload: OpenUpload, chunkBytes: number | null): Promise<number> {
@@ -52,6 +53,7 @@ export async function receiveChunk(call: OciCall, upload: OpenUpload, chunkBytes
     return await registry.uploads.append(path, upload.receivedBytes, bodyStream(request), {
       maxBytes,
       owned: true,
+      settleLater: true,
       ...(chunkBytes === null ? {} : { expectedBytes: chunkBytes }),
       commit: async (end) => {
         const moved = await advanceUpload(ctx.db, ctx.tenant.id, upload.id, upload.receivedBytes, end)
@@ -63,7 +65,7 @@ export async function receiveChunk(call: OciCall, upload: OpenUpload, chunkBytes
   }
 }
 
-/** Moves what the upload holds into the blob store. Throws DIGEST_INVALID; the upload then stays as it is. */
+/** Moves what the upload holds durably into the blob store. Throws DIGEST_INVALID; the upload then stays as it is. */
 export async function storeUpload(call: OciCall, upload: OpenUpload, digest: string): Promise<BlobLink> {
   const { ctx, registry } = call
   const path = registry.uploads.pathOf(upload.id)
@@ -71,7 +73,8 @@ export async function storeUpload(call: OciCall, upload: OpenUpload, digest: str
   const contentDigest = await registry.uploads.digest(path, size)
   const algorithm = digestAlgorithm(digest)!
   requireSame(digest, algorithm === 'sha256' ? contentDigest : await digestOfFileBy(path, algorithm))
-  await ctx.blobs.adopt(path, { digest: contentDigest, isDurable: true })
+  const isDurable = await registry.uploads.settled(path, size)
+  await ctx.blobs.adopt(path, { digest: contentDigest, isDurable })
   return { digest, contentDigest, size }
 }
 
@@ -83,8 +86,9 @@ export async function linkBlob(
   upload: OpenUpload | null,
 ): Promise<Answer> {
   if (upload) {
-    await endUpload(ctx.db, ctx.tenant.id, upload, link)
-    await registry.uploads.remove(registry.uploads.pathOf(upload.id))
+    const path = registry.uploads.pathOf(upload.id)
+    // What the upload brought lies in the blob store: its file is of no use, whether it can be ended or not.
+    await Promise.all([endUpload(ctx.db, ctx.tenant.id, upload, link), registry.uploads.remove(path)])
   } else {
     await transaction(ctx, async (tx) => linkBlobs(tx, await ensureRepository(tx, ctx.tenant.id, name), [link]))
   }

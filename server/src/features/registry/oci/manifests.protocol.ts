@@ -6,7 +6,7 @@ import { matchesEtag } from '../../../platform/http/content.ts'
 import { transaction } from '../../../platform/transaction.ts'
 import { recordManifest, requireUnheld } from '../manifests.service.ts'
 import { deleteManifest, findManifestByName, pullManifest } from '../manifests.store.ts'
-import { ensureRepository, lockRepository } from '../repositories.store.ts'
+import { lockRepository, repositoryForPush } from '../repositories.store.ts'
 import { deleteTag, lockTag } from '../tags.store.ts'
 import type { OciCall } from './oci-call.ts'
 import { ociError } from './oci-errors.ts'
@@ -51,11 +51,14 @@ async function putManifest(call: OciCall, { name, reference }: ManifestRoute): P
   requireManifestDigest(bytes, reference)
   const contentDigest = parsed.digest
   const manifest = 'digest' in reference ? { ...parsed, digest: reference.digest } : parsed
-  await ctx.blobs.put(oneChunk(bytes), { expected: contentDigest })
+  const stored = ctx.blobs.put(oneChunk(bytes), { expected: contentDigest })
+  // Whoever is first tells of a failure; the other's would count as unhandled.
+  stored.catch(() => {})
   audited(ctx, name, { digest: manifest.digest, tags })
   await transaction(ctx, async (tx) => {
-    const repository = await ensureRepository(tx, ctx.tenant.id, name)
+    const repository = await repositoryForPush(tx, ctx.tenant.id, name)
     await recordManifest(tx, repository, { manifest, contentDigest, tags })
+    await stored
   })
   return new Answer({
     status: 201,
