@@ -263,6 +263,19 @@ describe('readZip', () => {
     expect((await refusal(entries, { totalBytes: 1e9, entries: 10 })).error.reason).toBe('too_many_entries')
   })
 
+  test('reads forty thousand files that lie in twenty million folders', async () => {
+    const depth = '/a'.repeat(490)
+    const deep = Array.from({ length: 40_000 }, (_, n) => ({
+      name: `${n}${depth}`,
+      content: Buffer.alloc(0),
+      method: 0,
+    }))
+    const { visited, skipped, error } = await read([...deep, { name: '7', method: 0 }])
+    expect(error).toBeNull()
+    expect(visited).toHaveLength(40_000)
+    expect(skipped).toEqual([{ path: '7', reason: 'other entries lie in a folder of this name' }])
+  })
+
   test('refuses what is no archive, and a torn one', async () => {
     expect((await refusal(Buffer.from('%PDF-1.7 PK\x03\x04'))).error.reason).toBe('not_an_archive')
     expect((await refusal(Buffer.alloc(0))).error.reason).toBe('not_an_archive')

@@ -233,7 +233,7 @@ function requireModest(places: ZipPlace[], totalBytes: number, ratio: number): v
 function choose(places: ZipPlace[], skipped: SkippedMember[]) {
   const named = places.filter(({ path }) => path !== '')
   const paths = new Set(named.map(({ path }) => path))
-  const folders = new Set(named.flatMap(({ path }) => foldersOf(path)))
+  const folders = foldersAmong(paths)
   const seen = new Set<string>()
   const chosen = named.filter(({ path }) => {
     const reason = seen.has(path)
@@ -250,10 +250,13 @@ function choose(places: ZipPlace[], skipped: SkippedMember[]) {
   return { places: chosen, skipped }
 }
 
-function foldersOf(path: string): string[] {
-  const folders: string[] = []
-  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) folders.push(path.slice(0, at))
-  return folders
+/**
+ * Those paths that others go through. With a slash behind each, what lies in a folder comes right after it in order: no
+ * list of all folders, of which a hostile archive has five hundred per entry.
+ */
+function foldersAmong(paths: Set<string>): Set<string> {
+  const ordered = Array.from(paths, (path) => `${path}/`).sort()
+  return new Set(ordered.filter((path, index) => ordered[index + 1]?.startsWith(path)).map((path) => path.slice(0, -1)))
 }
 
 /** `._a.jpg` beside `a.jpg`. @source RFC 1740 (AppleDouble) */
