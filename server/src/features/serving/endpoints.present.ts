@@ -31,7 +31,7 @@ const replicaView = (replica: ReplicaRow) => ({
   id: replica.id,
   state: replica.state,
   image_digest: replica.imageDigest,
-  restarts: replica.attempt - 1,
+  restarts: Math.max(0, replica.attempt - 1),
   since: replica.since.toISOString(),
   next_start_at: replica.until?.toISOString() ?? null,
   failure: replica.failure && failureView(replica.failure),

@@ -39,7 +39,9 @@ const Failure = named('ServingFailure', {
 
 const Replica = named('ServingReplica', {
   id: uuid('Identifier of the replica.'),
-  state: oneOf(replicaStates, { description: 'Requests go to those that are READY.' }),
+  state: oneOf(replicaStates, {
+    description: 'Requests go to those that are READY; WAITING: for its turn to start, or a while after a crash.',
+  }),
   image_digest: Type.String({ description: 'Digest of the image it runs.' }),
   restarts: Type.Integer({ minimum: 0, description: 'Times it was started again.' }),
   since: timestamp('Since when it is in this state.'),

@@ -31,6 +31,8 @@ export function forward(address: string, { method, path, headers, body, signal }
   const { hostname, port } = new URL(`http://${address}`)
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const upstream = request({ agent, hostname, port, method, path, headers, setHost: true })
+  // Nothing may announce a body that is not sent: the server would take the next request on the connection for it.
+  if (!body) upstream.removeHeader('content-length')
   const fail = (error: Error) => {
     reject(error)
     upstream.destroy(error)

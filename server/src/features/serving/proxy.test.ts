@@ -123,6 +123,19 @@ describe('forwarding', () => {
     expect(received).toBeLessThanOrEqual(65 * 1024 ** 2)
   })
 
+  test('a request that announces a body and has none is not completed by the one after it', async () => {
+    const received: string[] = []
+    const address = await upstream((request, response) => {
+      received.push(`${request.method} ${request.headers['content-length'] ?? 'no length'}`)
+      request.pipe(response)
+    })
+    const { signal } = new AbortController()
+    const headers = requestHeaders({ 'content-length': '9', 'content-type': 'text/plain' }, 'request-1')
+    await text(await forward(address, { method: 'GET', path: '/ping', headers, body: null, signal }))
+    expect(await text(await post(address, Readable.from(['whole'])))).toBe('whole')
+    expect(received).toEqual(['GET no length', 'POST no length'])
+  })
+
   test('502 when the server breaks off before it answers', async () => {
     const address = await upstream((request) => request.socket.destroy())
     await expect(post(address, Readable.from(['x']))).rejects.toMatchObject({ code: 'bad_gateway' })

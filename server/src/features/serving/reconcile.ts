@@ -6,7 +6,7 @@ import { read, transaction } from '../../platform/transaction.ts'
 import { notify } from '../notifications/notifications.api.ts'
 import { isRolling } from './deployments.store.ts'
 import { type EndpointRef, type EndpointRow, type Failure, lockEndpoint, updateEndpoint } from './endpoints.store.ts'
-import { endpointError, endpointState, type Observation, observe, planReplicas } from './replica-plan.ts'
+import { endpointError, endpointState, type Observation, observe, planReplicas, startRoom } from './replica-plan.ts'
 import { endWork, handleOf, lookAtWork, startWork } from './replica-works.ts'
 import {
   deleteReplica,
@@ -59,11 +59,14 @@ export async function reconcile(
     kills.length = 0
     const endpoint = await lockEndpoint(tx, ref)
     if (!endpoint) return null
-    for (const replica of await listReplicas(tx, ref)) {
+    const present = await listReplicas(tx, ref)
+    let room = startRoom(present)
+    for (const replica of present) {
       const observation = observations.get(keyOf(replica))
       if (!observation) continue
       const step = observe(replica, observation.found, ctx.clock.now())
       if (step.kill) kills.push(replica)
+      if (step.change?.state === 'STARTING' && --room < 0) continue
       if (step.change) await updateReplica(tx, replica.id, step.change)
     }
     return settle(tx, ctx, endpoint, { before, asked })
@@ -84,10 +87,15 @@ async function settle(
 ): Promise<Situation> {
   const now = ctx.clock.now()
   const { tenantId, id: endpointId, imageDigest } = endpoint
-  const plan = planReplicas(endpoint, await listReplicas(tx, endpoint))
+  const present = await listReplicas(tx, endpoint)
+  const plan = planReplicas(endpoint, present)
+  const room = startRoom(present)
   await insertReplicas(
     tx,
-    Array.from({ length: plan.create }, () => ({ id: newId(), tenantId, endpointId, imageDigest, since: now })),
+    Array.from({ length: plan.create }, (_, index) => ({
+      ...{ id: newId(), tenantId, endpointId, imageDigest, since: now },
+      ...(index < room ? { state: 'STARTING', attempt: 1 } : { state: 'WAITING', attempt: 0 }),
+    })),
   )
   for (const { id } of plan.drain) await updateReplica(tx, id, { state: 'DRAINING', address: null, since: now })
   const replicas = await listReplicas(tx, endpoint)

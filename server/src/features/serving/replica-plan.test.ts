@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { endpointState, observe, planReplicas } from './replica-plan.ts'
+import { endpointState, observe, planReplicas, startingMax, startRoom } from './replica-plan.ts'
 import type { ReplicaRow } from './replicas.store.ts'
 import type { EndpointState, ReplicaState } from './serving.states.ts'
 
@@ -40,6 +40,12 @@ describe('the plan', () => {
     const ready = replica('READY')
     expect(planReplicas(wanted(3, desired), [ready, replica('DRAINING')])).toEqual({ create: 0, drain: [ready] })
   })
+})
+
+test('room for starting is what is not starting yet', () => {
+  expect(startRoom([replica('READY'), replica('WAITING')])).toBe(startingMax)
+  expect(startRoom([replica('STARTING'), replica('READY')])).toBe(startingMax - 1)
+  expect(startRoom(Array.from({ length: startingMax + 1 }, () => replica('STARTING')))).toBe(0)
 })
 
 describe('a look at a replica', () => {

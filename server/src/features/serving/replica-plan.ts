@@ -6,6 +6,8 @@ import type { EndpointState } from './serving.states.ts'
 export const failuresMax = 3
 const startTimeoutMs = 300_000
 const unreadyMaxMs = 60_000
+/** Of one endpoint so many start at once, so that the first of a hundred serve while the last still wait. */
+export const startingMax = 4
 /** A replica that has been ready for so long has recovered from its crashes. */
 const recoveredMs = 60_000
 const backoffMaxMs = 60_000
@@ -88,6 +90,10 @@ export function planReplicas(
     drain: [...leastUseful(old, old.length - oldKept), ...leastUseful(current, current.length - wanted)],
   }
 }
+
+/** How many more replicas of an endpoint may start now. */
+export const startRoom = (replicas: ReplicaRow[]): number =>
+  Math.max(0, startingMax - replicas.filter(({ state }) => state === 'STARTING').length)
 
 const usefulness = { READY: 3, STARTING: 2, UNREADY: 1, WAITING: 0, DRAINING: 0 }
 

@@ -8,6 +8,7 @@ export interface ReplicaRow {
   endpointId: string
   imageDigest: string
   state: ReplicaState
+  /** 0 before the first start. */
   attempt: number
   failures: number
   address: string | null
@@ -17,7 +18,10 @@ export interface ReplicaRow {
   createdAt: Date
 }
 
-export type NewReplica = Pick<ReplicaRow, 'id' | 'tenantId' | 'endpointId' | 'imageDigest' | 'since'>
+export type NewReplica = Pick<
+  ReplicaRow,
+  'id' | 'tenantId' | 'endpointId' | 'imageDigest' | 'since' | 'state' | 'attempt'
+>
 
 export async function insertReplicas(tx: Tx, replicas: NewReplica[]): Promise<void> {
   if (replicas.length > 0) await tx.insertInto('servingReplicas').values(replicas).execute()

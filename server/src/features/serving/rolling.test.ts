@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
+import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
 import { servedImage } from '../../../test/served-image.ts'
 import { colourTensor, endServing, whenDeployed, whenEndpoint } from './endpoint.fixture.ts'
+import { startingMax } from './replica-plan.ts'
 
 const path = '/api/v1/serving/endpoints/rolling'
 let platform: TestPlatform
@@ -68,4 +69,28 @@ test('no request fails while the endpoint is scaled up, rolled over to another i
   const sample = `platform_mlops_inference_requests_total{tenant="default",endpoint="rolling",code="200"} ${counts['200']}`
   expect(text).toContain(sample)
   await whenDeployed(client, (await client.delete(path)).body.deployment_id)
+}, 600_000)
+
+test('of many replicas a few start at a time, and the others wait for their turn', async () => {
+  const replicas = startingMax + 2
+  const created = await client.post('/api/v1/serving/endpoints', {
+    name: 'many',
+    image_id: second.id,
+    replicas,
+    gpu: 0,
+  })
+  const seen: Record<string, number>[] = []
+  await eventually(async () => {
+    const { body } = await client.get('/api/v1/serving/endpoints/many')
+    const states = body.instances.map(({ state }: { state: string }) => state)
+    const count = (state: string) => states.filter((other: string) => other === state).length
+    seen.push({ STARTING: count('STARTING'), WAITING: count('WAITING') })
+    return body.state === 'RUNNING'
+  }, 240)
+  expect(Math.max(...seen.map(({ STARTING }) => STARTING!))).toBeLessThanOrEqual(startingMax)
+  expect(Math.max(...seen.map(({ WAITING }) => WAITING!))).toBe(2)
+  const { body } = await client.get('/api/v1/serving/endpoints/many')
+  expect(body.instances.map(({ restarts }: { restarts: number }) => restarts)).toEqual(Array(replicas).fill(0))
+  expect(await whenDeployed(client, created.body.deployment_id)).toMatchObject({ state: 'READY' })
+  await whenDeployed(client, (await client.delete('/api/v1/serving/endpoints/many')).body.deployment_id)
 }, 600_000)

@@ -10,7 +10,7 @@ import { type DeploymentError, type DeploymentRow, findDeployment, updateDeploym
 import { deleteEndpoint, type EndpointRow, findEndpointById, lockEndpoint, updateEndpoint } from './endpoints.store.ts'
 import { holderOf, holdServedImage } from './image-holds.ts'
 import { drained, reconcile, removeReplica, type Situation } from './reconcile.ts'
-import { failingOf } from './replica-plan.ts'
+import { failingOf, readyOf } from './replica-plan.ts'
 import type { DeploymentAction, DeploymentState } from './serving.states.ts'
 import { publishDeployment, publishRoutes } from './serving-events.ts'
 import { startValidation } from './validation.service.ts'
@@ -26,7 +26,7 @@ export interface DeployInput {
 type Deploy = StepRun<DeployInput>
 
 const pollMs = 150
-/** How long the replicas of a deployment may take to be ready, all in all. */
+/** How long a deployment waits for the next of its replicas to be ready. */
 const readyTimeoutMs = 600_000
 
 /** Brings an endpoint to what a change wants of it. A later change takes over; this one then fails as superseded. */
@@ -73,17 +73,21 @@ async function start(s: Deploy): Promise<void> {
 }
 
 async function awaitReady(s: Deploy): Promise<void> {
-  for (const deadline = Date.now() + readyTimeoutMs; ; await sleep(pollMs, undefined, { signal: s.signal })) {
-    const situation = await currentSituation(s)
-    const { endpoint } = situation
+  let [most, deadline] = [0, Date.now() + readyTimeoutMs]
+  for (; ; await sleep(pollMs, undefined, { signal: s.signal })) {
+    const { endpoint, replicas } = await currentSituation(s)
     if (endpoint.desired !== 'RUNNING') return s.skip('Nothing is to be started.')
-    const ready = situation.replicas.filter((r) => r.state === 'READY' && r.imageDigest === endpoint.imageDigest).length
+    const current = replicas.filter(({ imageDigest }) => imageDigest === endpoint.imageDigest)
+    const ready = readyOf(current)
     s.progress(Math.min(1, ready / endpoint.replicas), `${ready} of ${endpoint.replicas} replicas are ready`)
     if (ready >= endpoint.replicas) return
-    const [failing] = failingOf(endpoint, situation.replicas)
+    const [failing] = failingOf(endpoint, replicas)
     if (failing) throw conflict(failing.failure?.message, { detail: { reason: 'replica_crashes' } })
+    if (ready > most) [most, deadline] = [ready, Date.now() + readyTimeoutMs]
     if (Date.now() > deadline)
-      throw conflict('The replicas were not ready in time.', { detail: { reason: 'not_ready' } })
+      throw conflict(`Only ${ready} of ${endpoint.replicas} replicas came up, and no other in ten minutes.`, {
+        detail: { reason: 'not_ready' },
+      })
   }
 }
 

@@ -15,7 +15,7 @@ export type DeploymentAction = (typeof deploymentActions)[number]
 
 /**
  * States of a replica: STARTING until it answers, READY while requests go to it, UNREADY when it does not answer,
- * WAITING after a crash until it is started again, DRAINING while it ends what it has.
+ * WAITING until it is its turn to start, or after a crash until it is started again, DRAINING while it ends what it has.
  */
 export const replicaStates = ['STARTING', 'READY', 'UNREADY', 'WAITING', 'DRAINING'] as const
 export type ReplicaState = (typeof replicaStates)[number]
