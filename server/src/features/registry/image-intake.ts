@@ -10,6 +10,7 @@ import { type ImportRow, lockImport, updateLiveImport } from './imports.store.ts
 import { recordImage } from './manifests.service.ts'
 import { digestAlgorithm, digestOfBytes, digestOfFileBy } from './oci/oci-digest.ts'
 import { isRepositoryName, isTag } from './oci/oci-paths.ts'
+import { lockQuota } from './quota.store.ts'
 import { quotaLeft } from './quota.ts'
 import { repositoryForPush } from './repositories.store.ts'
 import { registryHost, wholeName } from './repository-names.ts'
@@ -49,6 +50,7 @@ export async function storeImages(
       const targets = targetsOf(ctx, image, row, images.length)
       for (const target of targets) references.push(await recordTarget(tx, ctx, stored[index]!, target))
     }
+    await lockQuota(tx, ctx.tenant.id)
     if ((await quotaLeft(tx, ctx.tenant.id)) < 0) {
       throw importFault('quota', 'The images are larger than what the tenant’s registry quota leaves.')
     }

@@ -7,7 +7,7 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import type { RetentionRule } from '../../platform/retention.ts'
 import { defineRun, type RunChange, type StepRun, step, WorkerStopping } from '../../platform/runs/define-run.ts'
 import { getRun } from '../../platform/runs/runs.ts'
-import { read } from '../../platform/transaction.ts'
+import { read, transaction } from '../../platform/transaction.ts'
 import { notify } from '../notifications/notifications.api.ts'
 import { readImageArchive } from './archive-reader.ts'
 import { archiveFolder, importFault } from './image-archive.ts'
@@ -128,5 +128,5 @@ export const importRetention: RetentionRule = {
   kind: 'imports',
   what: 'finished imports',
   erase: (ctx, { tenantId, before }) =>
-    read(ctx, (tx) => (tenantId ? deleteEndedImports(tx, tenantId, before, 1000) : Promise.resolve(0))),
+    transaction(ctx, (tx) => (tenantId ? deleteEndedImports(tx, tenantId, before, 1000) : Promise.resolve(0))),
 }

@@ -16,6 +16,11 @@ export async function replaceQuota(tx: Tx, tenantId: string, quotaBytes: number 
   if (quotaBytes !== null) await tx.insertInto('registryQuotas').values({ tenantId, quotaBytes }).execute()
 }
 
+/** Keeps others that count against the tenant's quota waiting until the transaction ends. */
+export async function lockQuota(tx: Tx, tenantId: string): Promise<void> {
+  await sql`select registry_lock_quota(${tenantId})`.execute(tx)
+}
+
 export interface TenantUsage {
   /** Code. */
   tenant: string

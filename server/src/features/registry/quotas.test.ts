@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { request } from 'node:http'
+import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestPlatform, type TestPlatform } from '../../../test/harness.ts'
 import { transaction } from '../../platform/db/transaction.ts'
@@ -82,6 +84,58 @@ describe('PUT /api/v1/system/registry/tenants/{tenant}/quota', () => {
     expect((await client('GET', location)).headers.get('range')).toBe('0-0')
     await client('DELETE', location)
     await setQuota('small', null)
+  })
+})
+
+describe('pushes that run at once under a quota', () => {
+  const contents = (count: number) => Array.from({ length: count }, () => randomBytes(300_000))
+  const usedBytes = async () => (await setQuota('small', null)).body.used_bytes
+  const counted = (statuses: number[], status: number) => statuses.filter((each) => each === status).length
+
+  test('of announced length: as many are taken as there is room for, and the others leave no trace', async () => {
+    const used = await usedBytes()
+    await setQuota('small', used + 1_000_000)
+    const push = async (bytes: Buffer) =>
+      (await client('POST', `/v2/small/app/blobs/uploads/?digest=${sha256(bytes)}`, { body: new Uint8Array(bytes) }))
+        .status
+    const statuses = await Promise.all(contents(8).map(push))
+    expect([counted(statuses, 201), counted(statuses, 403)], statuses.join()).toEqual([3, 5])
+    expect(await usedBytes()).toBe(used + 900_000)
+  })
+
+  test('of unknown length: never more than there is room for, however they interleave', async () => {
+    const used = await usedBytes()
+    await setQuota('small', used + 1_000_000)
+    const push = async (bytes: Buffer) => {
+      const location = (await client('POST', '/v2/small/app/blobs/uploads/')).headers.get('location')!
+      const body = Readable.toWeb(
+        Readable.from([...Array(10).keys()].map((part) => bytes.subarray(part * 30_000, (part + 1) * 30_000))),
+      )
+      return { location, ...(await client('PATCH', location, { body: body as ReadableStream })) }
+    }
+    const replies = await Promise.all(contents(8).map(push))
+    const taken = replies.filter(({ status }) => status === 202)
+    expect(
+      counted(
+        replies.map(({ status }) => status),
+        403,
+      ),
+    ).toBe(8 - taken.length)
+    expect(taken.length).toBeGreaterThan(0)
+    expect(taken.length).toBeLessThanOrEqual(3)
+    expect(await usedBytes(), 'what was reserved is free again').toBe(used + taken.length * 300_000)
+    for (const { location } of replies) await client('DELETE', location)
+  })
+
+  test('404 for all but the first that ends an upload, whatever each of them brought', async () => {
+    const used = await usedBytes()
+    await setQuota('small', used + 1_000_000)
+    const location = (await client('POST', '/v2/small/app/blobs/uploads/')).headers.get('location')!
+    const end = async (bytes: Buffer) =>
+      (await client('PUT', `${location}&digest=${sha256(bytes)}`, { body: new Uint8Array(bytes) })).status
+    const statuses = await Promise.all(contents(3).map(end))
+    expect(statuses.sort()).toEqual([201, 404, 404])
+    expect(await usedBytes()).toBe(used + 300_000)
   })
 })
 

@@ -39,18 +39,31 @@ export async function openUpload(
   return row && { ...row, name: upload.name }
 }
 
-/** Records what arrived; false when the upload ended or moved on meanwhile. */
+/**
+ * Takes room for the upload to grow to `wanted` bytes within the quota, until the upload advances or ends; returns the
+ * length that it may have, or null when it has ended. Pushes of the tenant take turns here, for as long as one look at
+ * its usage takes.
+ */
+export async function reserveUpload(db: Db, tenantId: string, id: string, wanted: number): Promise<number | null> {
+  const result = await sql<{ granted: number | null }>`
+    select registry_reserve_upload(${tenantId}, ${id}, ${wanted}) as granted`.execute(db.kysely)
+  return result.rows[0]!.granted
+}
+
+/** Records what arrived and ends the reservation; false when the upload ended or moved on meanwhile. */
 export async function advanceUpload(db: Db, tenantId: string, id: string, from: number, to: number): Promise<boolean> {
   const result = await sql<{ moved: boolean }>`
     select registry_advance_upload(${tenantId}, ${id}, ${from}, ${to}) as moved`.execute(db.kysely)
   return result.rows[0]!.moved
 }
 
-/** Links the blob that the upload brought, and forgets the upload. */
-export async function endUpload(db: Db, tenantId: string, upload: OpenUpload, link: BlobLink): Promise<void> {
+/** Links the blob that the upload brought, and forgets the upload; false when it had ended already. */
+export async function endUpload(db: Db, tenantId: string, upload: OpenUpload, link: BlobLink): Promise<boolean> {
   const { digest, contentDigest, size } = link
-  await sql`select registry_end_upload(${tenantId}, ${upload.id}, ${upload.repositoryId}, ${digest}, ${contentDigest},
-    ${size})`.execute(db.kysely)
+  const result = await sql<{ ended: boolean }>`
+    select registry_end_upload(${tenantId}, ${upload.id}, ${upload.repositoryId}, ${digest}, ${contentDigest}, ${size})
+      as ended`.execute(db.kysely)
+  return result.rows[0]!.ended
 }
 
 export async function deleteUpload(tx: Tx, id: string): Promise<void> {

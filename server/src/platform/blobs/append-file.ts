@@ -7,6 +7,8 @@ import { digestOf, digestOfFile } from './digest.ts'
 export interface AppendOptions {
   /** One byte more throws `payload_too_large`. */
   maxBytes?: number
+  /** Asked before that for a higher limit, with the length of this body so far. */
+  extend?: ((bytes: number) => Promise<number>) | undefined
   /** The announced length; fewer bytes throw `bad_request` with `detail.expected`, more `payload_too_large`. */
   expectedBytes?: number
   signal?: AbortSignal
@@ -107,12 +109,16 @@ async function appendBody(
   offset: number,
   content: AsyncIterable<Uint8Array>,
   hash: Hash | null,
-  { maxBytes, expectedBytes, signal, owned = false, commit, settleLater = false }: AppendOptions,
+  { maxBytes, extend, expectedBytes, signal, owned = false, commit, settleLater = false }: AppendOptions,
 ): Promise<{ end: number; settling: Promise<void> }> {
   const file = await openAt(path, offset)
   try {
-    const limit = Math.min(maxBytes ?? Number.POSITIVE_INFINITY, expectedBytes ?? Number.POSITIVE_INFINITY)
-    const batches = inBatches(content, { maxBytes: limit, signal })
+    const announced = expectedBytes ?? Number.POSITIVE_INFINITY
+    const batches = inBatches(content, {
+      maxBytes: Math.min(maxBytes ?? Number.POSITIVE_INFINITY, announced),
+      extend: extend && (async (bytes) => (bytes > announced ? announced : Math.min(await extend(bytes), announced))),
+      signal,
+    })
     const size = await namingFullStorage(() =>
       writeBatches(file, batches, { position: offset, hash: hash ?? undefined, owned, leaveLastSync: settleLater }),
     )

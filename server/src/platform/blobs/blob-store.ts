@@ -25,6 +25,8 @@ export interface PutOptions {
   expected?: string
   /** Largest length in bytes; one byte more throws `payload_too_large` and keeps nothing. */
   maxBytes?: number
+  /** Asked before that for a higher limit, with the length that has come. */
+  extend?: ((bytes: number) => Promise<number>) | undefined
   /** The parts are nobody else's, so their memory is given back as they are written: a fifth less work for a long body. */
   owned?: boolean
   signal?: AbortSignal

@@ -12,6 +12,8 @@ const batchParts = 1024
 export interface ContentLimits {
   /** One byte more throws `payload_too_large`, before it is handed on. */
   maxBytes?: number
+  /** Asked before that for a higher limit, with the length that has come; what it returns is the limit from then on. */
+  extend?: ((bytes: number) => Promise<number>) | undefined
   signal?: AbortSignal
 }
 
@@ -23,17 +25,19 @@ export interface ContentLimits {
  */
 export async function* inBatches(
   content: AsyncIterable<Uint8Array>,
-  { maxBytes = Number.POSITIVE_INFINITY, signal }: ContentLimits = {},
+  { maxBytes = Number.POSITIVE_INFINITY, extend, signal }: ContentLimits = {},
 ): AsyncGenerator<Uint8Array[]> {
   const source = content[Symbol.asyncIterator]()
   let batch: Uint8Array[] = []
   let batchBytes = 0
   let total = 0
+  let limit = maxBytes
   while (true) {
     const { done, value } = await nextUnlessAborted(source, signal)
     if (done) break
     total += value.length
-    if (total > maxBytes) throw payloadTooLarge(undefined, { detail: { max_bytes: maxBytes } })
+    if (total > limit && extend) limit = await extend(total)
+    if (total > limit) throw payloadTooLarge(undefined, { detail: { max_bytes: limit } })
     batch.push(value)
     batchBytes += value.length
     if (batchBytes < batchSizeBytes && batch.length < batchParts) continue

@@ -52,12 +52,12 @@ type PathOf = (digest: string) => string
 
 async function putContent(
   content: AsyncIterable<Uint8Array>,
-  { expected, maxBytes, owned, signal }: PutOptions,
+  { expected, maxBytes, extend, owned, signal }: PutOptions,
   temporary: TemporaryFiles,
   pathOf: PathOf,
 ): Promise<BlobInfo> {
   if (expected !== undefined) hexOfDigest(expected)
-  const batches = inBatches(content, { maxBytes, signal })
+  const batches = inBatches(content, { maxBytes, extend, signal })
   const start = [(await batches.next()).value, (await batches.next()).value].filter((batch) => batch !== undefined)
   if (start.length < 2) return putSmall(start[0] ?? [], expected, temporary, pathOf)
   const hash = createHash('sha256')

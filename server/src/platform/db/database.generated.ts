@@ -587,6 +587,7 @@ export interface RegistryUploads {
   id: string;
   receivedBytes: Generated<number>;
   repositoryId: string;
+  reservedBytes: Generated<number>;
   tenantId: string | null;
   touchedAt: Generated<Timestamp>;
 }

@@ -1,43 +1,25 @@
-import { createHash } from 'node:crypto'
 import { PlatformError } from '../../../platform/errors.ts'
 import { Answer } from '../../../platform/http/answer.ts'
-import { bodyStream } from '../../../platform/http/bodies.ts'
+import { bodyLength, bodyStream } from '../../../platform/http/bodies.ts'
 import { transaction } from '../../../platform/transaction.ts'
 import { type BlobLink, linkBlobs } from '../blobs.store.ts'
-import { quotaLeft } from '../quota.ts'
 import { ensureRepository } from '../repositories.store.ts'
 import { advanceUpload, endUpload, type OpenUpload } from '../uploads.store.ts'
 import type { OciCall } from './oci-call.ts'
 import { digestAlgorithm, digestOfFileBy } from './oci-digest.ts'
-import { type OciError, ociError } from './oci-errors.ts'
+import { ociError } from './oci-errors.ts'
 import { uploadRange } from './oci-ranges.ts'
+import { hasEnded, overQuota, withRoom } from './upload-room.ts'
 
 /** Takes the body as one whole blob, checked while it is written. Throws DIGEST_INVALID, DENIED over the quota. */
-export async function receiveWhole(call: OciCall, digest: string, upload?: OpenUpload): Promise<BlobLink> {
+export function receiveWhole(call: OciCall, upload: OpenUpload, digest: string): Promise<BlobLink> {
   const { ctx, request } = call
-  if (digestAlgorithm(digest) !== 'sha256') return receiveOther(call, digest)
-  const maxBytes = upload ? roomOf(call, upload) : await roomFor(call)
-  const { size } = await naming(digest, () =>
-    ctx.blobs.put(bodyStream(request), { expected: digest, maxBytes, owned: true }),
-  )
-  return { digest, contentDigest: digest, size }
-}
-
-/** The store goes by SHA-256 alone; other digests are checked on the side. */
-async function receiveOther(call: OciCall, digest: string): Promise<BlobLink> {
-  const { ctx, request } = call
-  const hash = createHash(digestAlgorithm(digest)!)
-  const maxBytes = await roomFor(call)
-  const info = await naming(digest, () => ctx.blobs.put(hashed(bodyStream(request), hash), { maxBytes, owned: true }))
-  requireSame(digest, `${digestAlgorithm(digest)}:${hash.digest('hex')}`)
-  return { digest, contentDigest: info.digest, size: info.size }
-}
-
-async function* hashed(content: AsyncIterable<Uint8Array>, hash: { update(part: Uint8Array): unknown }) {
-  for await (const part of content) {
-    hash.update(part)
-    yield part
-  }
+  return withRoom(call, upload, bodyLength(request), async (room) => {
+    const { size } = await naming(digest, () =>
+      ctx.blobs.put(bodyStream(request), { ...room, expected: digest, owned: true }),
+    )
+    return { digest, contentDigest: digest, size }
+  })
 }
 
 /**
@@ -47,19 +29,20 @@ async function* hashed(content: AsyncIterable<Uint8Array>, hash: { update(part: 
  */
 export async function receiveChunk(call: OciCall, upload: OpenUpload, chunkBytes: number | null): Promise<number> {
   const { ctx, request, registry } = call
-  const maxBytes = roomOf(call, upload)
   const path = registry.uploads.pathOf(upload.id)
   try {
-    return await registry.uploads.append(path, upload.receivedBytes, bodyStream(request), {
-      maxBytes,
-      owned: true,
-      settleLater: true,
-      ...(chunkBytes === null ? {} : { expectedBytes: chunkBytes }),
-      commit: async (end) => {
-        const moved = await advanceUpload(ctx.db, ctx.tenant.id, upload.id, upload.receivedBytes, end)
-        if (!moved) throw ociError('BLOB_UPLOAD_UNKNOWN', { detail: { upload: upload.id } })
-      },
-    })
+    return await withRoom(call, upload, chunkBytes, (room) =>
+      registry.uploads.append(path, upload.receivedBytes, bodyStream(request), {
+        ...room,
+        owned: true,
+        settleLater: true,
+        ...(chunkBytes === null ? {} : { expectedBytes: chunkBytes }),
+        commit: async (end) => {
+          const moved = await advanceUpload(ctx.db, ctx.tenant.id, upload.id, upload.receivedBytes, end)
+          if (!moved) throw hasEnded(upload)
+        },
+      }),
+    )
   } catch (error) {
     throw chunkError(error, upload)
   }
@@ -88,7 +71,8 @@ export async function linkBlob(
   if (upload) {
     const path = registry.uploads.pathOf(upload.id)
     // What the upload brought lies in the blob store: its file is of no use, whether it can be ended or not.
-    await Promise.all([endUpload(ctx.db, ctx.tenant.id, upload, link), registry.uploads.remove(path)])
+    const [ended] = await Promise.all([endUpload(ctx.db, ctx.tenant.id, upload, link), registry.uploads.remove(path)])
+    if (!ended) throw hasEnded(upload)
   } else {
     await transaction(ctx, async (tx) => linkBlobs(tx, await ensureRepository(tx, ctx.tenant.id, name), [link]))
   }
@@ -101,21 +85,6 @@ export async function linkBlob(
     },
   })
 }
-
-/** How many bytes may come: what the quota leaves, and the longest upload at all. */
-function roomOf({ ctx }: OciCall, { leftBytes, receivedBytes }: OpenUpload): number {
-  if (leftBytes !== null && leftBytes <= 0) throw overQuota()
-  return Math.min(leftBytes ?? Number.POSITIVE_INFINITY, ctx.config.maxUploadBytes - receivedBytes)
-}
-
-/** The same for a blob that comes without an upload. */
-async function roomFor({ ctx, look }: OciCall): Promise<number> {
-  const left = await look((tx) => quotaLeft(tx, ctx.tenant.id))
-  if (left <= 0) throw overQuota()
-  return Math.min(left, ctx.config.maxUploadBytes)
-}
-
-const overQuota = (): OciError => ociError('DENIED', { message: 'The tenant’s registry quota is used up.' })
 
 function requireSame(given: string, computed: string): void {
   if (given !== computed) throw ociError('DIGEST_INVALID', { detail: { given, computed } })

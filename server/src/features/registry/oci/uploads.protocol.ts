@@ -22,15 +22,30 @@ export async function startUpload(call: OciCall, name: string): Promise<Answer> 
     const link = await findMountable(call, start)
     if (link) return linkBlob(call, name, link, null)
   }
-  if (start.kind === 'monolithic' && hasBody(call, start.digest)) {
-    return linkBlob(call, name, await receiveWhole(call, start.digest), null)
-  }
   const id = await insertUpload(call.ctx.db, call.ctx.tenant.id, name, uploadsMax)
   if (!id) {
     const message = `The tenant has ${uploadsMax} uploads under way; finish or cancel some. They end after a day.`
     throw ociError('TOOMANYREQUESTS', { message, headers: { 'retry-after': '60' } })
   }
+  if (start.kind === 'monolithic' && hasBody(call, start.digest)) return uploadAtOnce(call, { name, id }, start.digest)
   return new Answer({ status: 202, headers: progressHeaders({ name, id, receivedBytes: 0 }) })
+}
+
+/** An upload that nobody else knows of: it goes when it fails, and expires when that fails too. */
+async function uploadAtOnce(call: OciCall, place: { name: string; id: string }, digest: string): Promise<Answer> {
+  const upload = await findUpload(call, place)
+  try {
+    return await endUpload(call, upload, digest)
+  } catch (error) {
+    await cancelUpload(call, upload).catch(() => undefined)
+    throw error
+  }
+}
+
+async function findUpload({ ctx }: OciCall, place: { name: string; id: string }): Promise<OpenUpload> {
+  const upload = await openUpload(ctx.db, ctx.tenant.id, place)
+  if (!upload) throw ociError('BLOB_UPLOAD_UNKNOWN', { detail: { upload: place.id } })
+  return upload
 }
 
 /** Some clients name the digest and send the bytes later: only the empty blob comes with no body. */
@@ -40,8 +55,7 @@ function hasBody({ request }: OciCall, digest: string): boolean {
 
 export async function answerUpload(call: OciCall, { method, name, uploadId }: UploadRoute): Promise<Answer> {
   const digest = method === 'PUT' ? parseUploadEnd(call.query) : null
-  const upload = await openUpload(call.ctx.db, call.ctx.tenant.id, { name, id: uploadId })
-  if (!upload) throw ociError('BLOB_UPLOAD_UNKNOWN', { detail: { upload: uploadId } })
+  const upload = await findUpload(call, { name, id: uploadId })
   switch (method) {
     case 'GET':
       return new Answer({ status: 204, headers: progressHeaders(upload) })
@@ -63,7 +77,7 @@ async function endUpload(call: OciCall, upload: OpenUpload, digest: string): Pro
   const chunkBytes = nextChunk(call, upload)
   // All of it in one piece needs no file to wait in.
   if (upload.receivedBytes === 0 && digestAlgorithm(digest) === 'sha256') {
-    return linkBlob(call, upload.name, await receiveWhole(call, digest, upload), upload)
+    return linkBlob(call, upload.name, await receiveWhole(call, upload, digest), upload)
   }
   const receivedBytes = chunkBytes === 0 ? upload.receivedBytes : await receiveChunk(call, upload, chunkBytes)
   const link = await storeUpload(call, { ...upload, receivedBytes }, digest)
