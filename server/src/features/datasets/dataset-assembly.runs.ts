@@ -23,7 +23,7 @@ import {
   type UploadRow,
   updateUpload,
 } from './dataset-uploads.store.ts'
-import { findDataset, lockDataset, settleDataset } from './datasets.store.ts'
+import { type DatasetRow, findDataset, lockDataset, settleDataset } from './datasets.store.ts'
 import { kindOf } from './file-kinds.ts'
 import { inspectImage } from './image-inspection.ts'
 import { uploadDigests } from './upload-digests.ts'
@@ -169,11 +169,14 @@ async function stage(ctx: TenantCtx, upload: UploadRow, members: NewFile[]): Pro
   if (members.length > 0) await transaction(ctx, (tx) => stageMembers(tx, upload, members))
 }
 
-/** Bytes that the dataset may still grow by. */
+/** Bytes that the dataset may still grow by; what one without files of ours says of itself does not count. */
+export const roomIn = ({ config }: TenantCtx, { revision, sizeBytes }: Pick<DatasetRow, 'revision' | 'sizeBytes'>) =>
+  Math.max(0, config.datasetQuotaBytes - (revision > 0 ? sizeBytes : 0))
+
+/** The same, of a dataset that may be gone. */
 export async function roomOf(ctx: TenantCtx, datasetId: string): Promise<number> {
   const dataset = await read(ctx, (tx) => findDataset(tx, ctx.tenant.id, datasetId))
-  const used = dataset && dataset.revision > 0 ? dataset.sizeBytes : 0
-  return Math.max(0, ctx.config.datasetQuotaBytes - used)
+  return dataset ? roomIn(ctx, dataset) : 0
 }
 
 /** By signature, never by name. @source APPNOTE 6.3.10 §4.3.6 */
@@ -193,17 +196,14 @@ async function register(s: StepRun<AssemblyInput>): Promise<null> {
   const { skipped, skippedTotal } = s.output<Unpacked>('unpack')
   await transaction(ctx, async (tx) => {
     await requireWritable(tx, ctx, upload.datasetId)
-    const limit = resultNamesMax - skipped.length
-    const present = await membersPresent(tx, ctx.tenant.id, upload.datasetId, upload.id)
-    const ids = await registerMembers(tx, ctx.tenant.id, upload.datasetId, upload.id)
-    const repeated = present
-      .slice(0, Math.max(0, limit))
-      .map((path) => ({ path, reason: 'the dataset has it already' }))
+    const target = { tenantId: ctx.tenant.id, datasetId: upload.datasetId, uploadId: upload.id }
+    const present = await membersPresent(tx, target, resultNamesMax - skipped.length)
+    const created = await registerMembers(tx, target, resultNamesMax)
     const result: UploadResult = {
-      created: ids.length,
-      skipped: [...skipped, ...repeated],
-      skipped_total: skippedTotal + present.length,
-      file_ids: ids.slice(0, resultNamesMax),
+      created: created.total,
+      skipped: [...skipped, ...present.first.map((path) => ({ path, reason: 'the dataset has it already' }))],
+      skipped_total: skippedTotal + present.total,
+      file_ids: created.first,
     }
     await updateUpload(tx, upload.id, { result })
     await clearUpload(tx, upload.id)

@@ -18,13 +18,14 @@ import {
   deleteFile as removeFile,
   savePreview,
 } from './dataset-files.store.ts'
-import { inspectBlob } from './dataset-validation.runs.ts'
+import { imageBytesMax, inspectBlob } from './dataset-validation.runs.ts'
 import { saveInspections } from './dataset-validation.store.ts'
 import { datasetDigest, getDataset } from './datasets.service.ts'
 import { settleDataset, updateDataset } from './datasets.store.ts'
 import { kindOf } from './file-kinds.ts'
-import { imageFrom } from './image-source.ts'
+import { imageFrom, pixelBytes } from './image-source.ts'
 import { knownTotals } from './known-totals.ts'
+import { decodedImages, encodedImages } from './memory-budget.ts'
 import { baseName } from './upload-names.ts'
 import { wholeContent } from './whole-content.ts'
 
@@ -105,7 +106,8 @@ export async function deleteFile(ctx: TenantCtx, datasetId: string, fileId: stri
 export async function previewOf(ctx: TenantCtx, file: FileRow): Promise<{ digest: string; size: number }> {
   if (file.previewDigest && file.previewSize !== null) return { digest: file.previewDigest, size: file.previewSize }
   if (file.kind !== 'image' || file.status === 'INVALID') throw notFound('There is no preview of this file.')
-  const webp = await makePreview(await buffer(await ctx.blobs.open(file.digest)))
+  if (file.size > imageBytesMax) throw notFound('There is no preview of so large a file.')
+  const webp = await encodedImages(file.size, async () => makePreview(await buffer(await ctx.blobs.open(file.digest))))
   const preview = await ctx.blobs.put(wholeContent(webp))
   await transaction({ ...ctx, audit: null }, (tx) => savePreview(tx, file, preview))
   return preview
@@ -114,11 +116,15 @@ export async function previewOf(ctx: TenantCtx, file: FileRow): Promise<{ digest
 /** Upright, at most 1,024 pixels, without the metadata of the camera. */
 async function makePreview(content: Buffer): Promise<Buffer> {
   try {
-    return await imageFrom(content, { failOn: 'truncated', sequentialRead: true })
-      .autoOrient()
-      .resize(previewSide, previewSide, { fit: 'inside', withoutEnlargement: true })
-      .webp({ quality: 80, effort: 2 })
-      .toBuffer()
+    const image = imageFrom(content, { failOn: 'truncated', sequentialRead: true })
+    const { width, height } = await image.metadata()
+    return await decodedImages(width * height * pixelBytes, () =>
+      image
+        .autoOrient()
+        .resize(previewSide, previewSide, { fit: 'inside', withoutEnlargement: true })
+        .webp({ quality: 80, effort: 2 })
+        .toBuffer(),
+    )
   } catch (cause) {
     throw new PlatformError('not_found', 'There is no preview of this file: it can not be read.', { cause })
   }

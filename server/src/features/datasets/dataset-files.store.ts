@@ -77,31 +77,46 @@ export const replacing = sql`
     width = excluded.width, height = excluded.height, fingerprint = excluded.fingerprint, preview_digest = null, preview_size = null
   where f.digest <> excluded.digest`
 
-/** Makes the staged members of a session files of its dataset, all at once. Gives the ids of new and replaced files. */
-export async function registerMembers(
-  tx: Tx,
-  tenantId: string,
-  datasetId: string,
-  uploadId: string,
-): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    insert into dataset_files as f (tenant_id, dataset_id, id, path, digest, size, media_type, kind, origin, status,
-      fault_code, fault, width, height, fingerprint)
-    select ${tenantId}, ${datasetId}, file_id, path, digest, size, coalesce(inspection->>'mediaType', media_type), kind,
-      'upload', coalesce(inspection->>'status', 'PENDING'), inspection->>'faultCode', inspection->>'fault',
-      (inspection->>'width')::int, (inspection->>'height')::int, inspection->>'fingerprint'
-    from dataset_upload_members where upload_id = ${uploadId} order by path
-    ${replacing} returning f.id`.execute(tx)
-  return rows.map((row) => row.id)
+/** An upload and the dataset it goes to. */
+export interface Staged {
+  tenantId: string
+  datasetId: string
+  uploadId: string
 }
 
-/** Staged members whose path holds these very bytes already. */
-export async function membersPresent(tx: Tx, tenantId: string, datasetId: string, uploadId: string): Promise<string[]> {
-  const { rows } = await sql<{ path: string }>`
-    select m.path from dataset_upload_members m
-    join dataset_files f on f.tenant_id = ${tenantId} and f.dataset_id = ${datasetId} and f.path = m.path
-    where m.upload_id = ${uploadId} and f.digest = m.digest order by m.path`.execute(tx)
-  return rows.map((row) => row.path)
+/** How many there are, and the first of them. */
+interface Many {
+  total: number
+  first: string[]
+}
+
+/** Makes the staged members of a session files of its dataset, all at once. Gives the ids of new and replaced files. */
+export async function registerMembers(tx: Tx, { tenantId, datasetId, uploadId }: Staged, limit: number): Promise<Many> {
+  const { rows } = await sql<Many>`
+    with put as (
+      insert into dataset_files as f (tenant_id, dataset_id, id, path, digest, size, media_type, kind, origin, status,
+        fault_code, fault, width, height, fingerprint)
+      select ${tenantId}, ${datasetId}, file_id, path, digest, size, coalesce(inspection->>'mediaType', media_type),
+        kind, 'upload', coalesce(inspection->>'status', 'PENDING'), inspection->>'faultCode', inspection->>'fault',
+        (inspection->>'width')::int, (inspection->>'height')::int, inspection->>'fingerprint'
+      from dataset_upload_members where tenant_id = ${tenantId} and upload_id = ${uploadId} order by path
+      ${replacing} returning f.id
+    )
+    select (select count(*) from put) as total, array(select id::text from put limit ${limit}) as first`.execute(tx)
+  return rows[0]!
+}
+
+/** Paths of staged members that hold these very bytes already, in their order. */
+export async function membersPresent(tx: Tx, { tenantId, datasetId, uploadId }: Staged, limit: number): Promise<Many> {
+  const { rows } = await sql<Many>`
+    with present as (
+      select m.path from dataset_upload_members m
+      join dataset_files f on f.tenant_id = m.tenant_id and f.dataset_id = ${datasetId} and f.path = m.path
+      where m.tenant_id = ${tenantId} and m.upload_id = ${uploadId} and f.digest = m.digest
+    )
+    select (select count(*) from present) as total,
+      array(select path from present order by path limit ${Math.max(0, limit)}) as first`.execute(tx)
+  return rows[0]!
 }
 
 export async function findByPaths(tx: Tx, tenantId: string, datasetId: string, paths: string[]) {

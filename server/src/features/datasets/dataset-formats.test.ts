@@ -281,6 +281,18 @@ describe('tables', () => {
     expect(counts).toEqual({ unreadable_table: 2 })
   })
 
+  test('shows whatever stands in a table: text that is none, and values of any depth', async () => {
+    const deep = `${'['.repeat(500)}1${']'.repeat(500)}`
+    const lines = [`{"a\\u0000":"b\\u0000","c":["\\ud800"],"deep":${deep}}`, '{"a\\u0000":"d"}']
+    const { id, body, counts } = await validated({ 'a.jsonl': lines.join('\n') })
+    console.log(JSON.stringify(body).slice(0, 3000), counts)
+    const sample = await developer.get(`/api/v1/datasets/${id}/sample`)
+    expect(sample.status).toBe(200)
+    expect(sample.body.columns).toEqual(['a\ufffd', 'c', 'deep'])
+    expect(sample.body.items[0]).toMatchObject({ 'a\ufffd': 'b\ufffd', c: ['\ufffd'] })
+    expect(JSON.stringify(sample.body.items[0].deep)).toMatch(/^\[{32}"…"\]{32}$/)
+  })
+
   test('reads every value of a Parquet file, and shows its first rows', async () => {
     const { id, body } = await validated({ 'a.parquet': Buffer.from(parquetFiles.snappyDictionary, 'base64') })
     expect(body).toMatchObject({ format: 'tables', record_count: 12, classes: ['dog', '고양이'] })

@@ -12,6 +12,8 @@ type Table = { path: string; digest: string; size: number }
 
 /** Longer cells are cut. */
 const cellCharsMax = 2000
+/** What lies deeper in a cell is left out. */
+const cellDepthMax = 32
 
 /** The first rows of the first table, or the first images with what they stand for. @source contract DS-07 */
 export async function sampleDataset(ctx: TenantCtx, datasetId: string, limit: number) {
@@ -71,7 +73,19 @@ async function readFirstOfColumns(ctx: TenantCtx, table: Table, limit: number): 
 function shortened(row: Row): Row {
   const short = (value: unknown) => {
     const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : value
-    return typeof text === 'string' && text.length > cellCharsMax ? `${text.slice(0, cellCharsMax)}…` : value
+    return typeof text === 'string' && text.length > cellCharsMax ? shownText(`${text.slice(0, cellCharsMax)}…`) : value
   }
-  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, short(value)]))
+  const cells = Object.entries(row).map(([name, value]) => [shownText(name), short(shownValue(value, 0))])
+  return Object.fromEntries(cells)
+}
+
+/** Whatever a file holds, as text that every client can take. */
+const shownText = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
+
+function shownValue(value: unknown, depth: number): unknown {
+  if (typeof value === 'string') return shownText(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (depth === cellDepthMax) return '…'
+  if (Array.isArray(value)) return value.map((one) => shownValue(one, depth + 1))
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [shownText(name), shownValue(one, depth + 1)]))
 }

@@ -37,7 +37,7 @@ export const datasetUploadRoutes: Operation[] = [
     params: datasetParams,
     body: UploadSessionRequest,
     responses: { 201: UploadSession },
-    errors: { 409: closed },
+    errors: { 409: `${closed} Or too many uploads are under way.` },
     handler: async (ctx, { params, body }) =>
       uploadView({ upload: await createUpload(ctx, params.dataset_id, body), received: [] }),
   }),

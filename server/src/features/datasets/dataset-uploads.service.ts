@@ -7,7 +7,7 @@ import { listSteps, startRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
 import { verified } from './chunk-digest.ts'
 import { requireDataset, requireUnsynced, requireWritable } from './dataset-access.ts'
-import { assembleUpload } from './dataset-assembly.runs.ts'
+import { assembleUpload, roomIn } from './dataset-assembly.runs.ts'
 import {
   deleteUpload,
   findUpload,
@@ -15,6 +15,7 @@ import {
   insertUpload,
   listChunks,
   listOpenUploads,
+  liveUploadsOf,
   lockUpload,
   type Received,
   recordChunk,
@@ -22,7 +23,7 @@ import {
   updateUpload,
 } from './dataset-uploads.store.ts'
 import { getDataset } from './datasets.service.ts'
-import { settleDataset } from './datasets.store.ts'
+import { type DatasetRow, settleDataset } from './datasets.store.ts'
 import { uploadDigests } from './upload-digests.ts'
 import { removeUploadFolder, uploadPath } from './upload-folders.ts'
 import { baseName } from './upload-names.ts'
@@ -30,6 +31,8 @@ import { uploadWrites } from './upload-writes.ts'
 
 export const defaultChunkBytes = 32 * 1024 * 1024
 const chunksMax = 100_000
+/** Sessions under way on one dataset: their number bounds their list, and how much of the disk may wait to be used. */
+export const openUploadsMax = 100
 
 const noUpload = () => notFound('There is no such upload session.')
 
@@ -55,13 +58,28 @@ export async function createUpload(ctx: TenantCtx, datasetId: string, request: U
     throw payloadTooLarge(undefined, { detail: { max_bytes: ctx.config.maxUploadBytes } })
   audited(ctx, datasetId, { filename, size: request.size })
   return transaction(ctx, async (tx) => {
-    await requireWritable(tx, ctx, datasetId)
+    const dataset = await requireWritable(tx, ctx, datasetId)
+    await requireRoom(tx, ctx, dataset, request.size)
     const sha256 = request.sha256?.toLowerCase() ?? null
     const upload = { datasetId, filename, size: request.size, sha256, chunkSize, createdBy: ctx.actor.email }
     const row = await insertUpload(tx, ctx.tenant.id, upload, ctx.clock.now())
     await settleDataset(tx, ctx.tenant.id, datasetId)
     return row
   })
+}
+
+/** Says at the beginning what would else be found out when everything has been sent. */
+async function requireRoom(tx: Tx, ctx: TenantCtx, dataset: DatasetRow, size: number): Promise<void> {
+  const room = roomIn(ctx, dataset)
+  if (size > room)
+    throw payloadTooLarge('The dataset has not so much room.', {
+      detail: { reason: 'quota_exceeded', room_bytes: room },
+    })
+  const live = await liveUploadsOf(tx, ctx.tenant.id, dataset.id)
+  if (live.length >= openUploadsMax)
+    throw conflict(`The dataset has ${live.length} uploads under way: complete or abort one first.`, {
+      detail: { reason: 'too_many_uploads', max: openUploadsMax },
+    })
 }
 
 export interface UploadProgress {

@@ -17,6 +17,7 @@ import {
 } from './dataset-validation.store.ts'
 import { type DatasetRow, findDataset, lockDataset, settleDataset, updateDataset } from './datasets.store.ts'
 import { type Inspection, inspectImage } from './image-inspection.ts'
+import { encodedImages } from './memory-budget.ts'
 import { tellValidated } from './validation-notice.ts'
 
 export interface ValidationInput {
@@ -25,7 +26,8 @@ export interface ValidationInput {
 
 const imagesPerBatch = 256
 const imagesAtOnce = 4
-const imageBytesMax = 512 * 1024 * 1024
+/** Larger files are not decoded: no image, as far as we are concerned. */
+export const imageBytesMax = 512 * 1024 * 1024
 
 /**
  * Looks into every file that is new and reads the dataset as a whole. At most one runs per dataset; files that change
@@ -74,8 +76,8 @@ async function inspectImages(s: StepRun<ValidationInput>): Promise<{ inspected: 
 
 /** An image of the blob store, looked into. */
 export async function inspectBlob(ctx: TenantCtx, path: string, digest: string, size: number): Promise<Inspection> {
-  const content = size > imageBytesMax ? Buffer.alloc(0) : await buffer(await ctx.blobs.open(digest))
-  return inspectImage(path, content)
+  if (size > imageBytesMax) return inspectImage(path, Buffer.alloc(0))
+  return encodedImages(size, async () => inspectImage(path, await buffer(await ctx.blobs.open(digest))))
 }
 
 async function analyse(s: StepRun<ValidationInput>): Promise<{ status: string }> {

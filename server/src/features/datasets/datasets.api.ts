@@ -1,5 +1,6 @@
 import type { TenantCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
+import { conflict } from '../../platform/errors.ts'
 import { read } from '../../platform/transaction.ts'
 import {
   deleteUsage,
@@ -11,6 +12,7 @@ import {
   type Usage,
   upsertUsage,
 } from './dataset-training.store.ts'
+import { lockDataset } from './datasets.store.ts'
 
 /** What other features may know of datasets. */
 
@@ -41,9 +43,15 @@ export async function* readSamples(ctx: TenantCtx, datasetId: string): AsyncGene
   }
 }
 
-/** Says that a training uses a dataset, or no longer does; deleting the dataset depends on it. @source contract B5.8 */
-export const noteDatasetUsage = (tx: Tx, ctx: TenantCtx, usage: Usage): Promise<void> =>
-  upsertUsage(tx, ctx.tenant.id, usage)
+/**
+ * Says that a training uses a dataset, or no longer does; deleting the dataset depends on it. Throws a `conflict` when a
+ * training is to begin and the dataset was deleted a moment ago. @source contract B5.8
+ */
+export async function noteDatasetUsage(tx: Tx, ctx: TenantCtx, usage: Usage): Promise<void> {
+  if (usage.state === 'running' && !(await lockDataset(tx, ctx.tenant.id, usage.datasetId)))
+    throw conflict('The dataset was deleted meanwhile.', { detail: { reason: 'dataset_deleted' } })
+  await upsertUsage(tx, ctx.tenant.id, usage)
+}
 
 /** The training itself is gone. */
 export const forgetDatasetUsage = (tx: Tx, ctx: TenantCtx, experimentId: string): Promise<void> =>

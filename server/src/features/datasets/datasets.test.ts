@@ -169,6 +169,10 @@ describe('DELETE /api/v1/datasets/{dataset_id}', () => {
   })
 })
 
+test('a training that begins while its dataset is deleted is told so', async () => {
+  await expect(use('never-was', 'running')).rejects.toMatchObject({ code: 'conflict' })
+})
+
 describe('GET /api/v1/datasets/{dataset_id}/usage', () => {
   test('200 lists the trainings', async () => {
     const id = await createDraft(developer)

@@ -1,6 +1,7 @@
 import sharp from 'sharp'
 import { extensionOf, imageTypeOf, kindOf } from './file-kinds.ts'
-import { imageFrom, pixelsMax } from './image-source.ts'
+import { imageFrom, pixelBytes, pixelsMax } from './image-source.ts'
+import { decodedImages } from './memory-budget.ts'
 
 const hashWidth = 9
 const hashHeight = 8
@@ -77,8 +78,11 @@ async function decodeSmall(content: Buffer): Promise<Decoded> {
 async function decodeScaled(content: Buffer): Promise<Decoded | null> {
   const image = imageFrom(content, { failOn: 'error', limitInputPixels: false, sequentialRead: true })
   const { autoOrient } = await image.metadata()
-  if (autoOrient.width * autoOrient.height > pixelsMax) return null
-  const grey = await image.autoOrient().resize(hashWidth, hashHeight, { fit: 'fill' }).greyscale().raw().toBuffer()
+  const pixels = autoOrient.width * autoOrient.height
+  if (pixels > pixelsMax) return null
+  const grey = await decodedImages(pixels * pixelBytes, () =>
+    image.autoOrient().resize(hashWidth, hashHeight, { fit: 'fill' }).greyscale().raw().toBuffer(),
+  )
   return { ...autoOrient, grey }
 }
 

@@ -4,6 +4,8 @@ import { imageTypeOf } from './file-kinds.ts'
 
 /** Larger images are refused: decoding one would take gigabytes. */
 export const pixelsMax = 500_000_000
+/** What a decoded pixel may take: an interlaced or turned image is held whole. */
+export const pixelBytes = 4
 /** These are decoded here, pixel by pixel. */
 export const bmpPixelsMax = 64_000_000
 

@@ -43,7 +43,7 @@ export const experimentRoutes: Operation[] = [
     }),
     body: ExperimentConfig,
     responses: { 202: Experiment },
-    errors: { 409: 'The tracker holds a deleted experiment of this name.' },
+    errors: { 409: 'The tracker holds a deleted experiment of this name, or the dataset was deleted meanwhile.' },
     handler: async (ctx, { body, query }) =>
       experimentView(await createExperiment(ctx, body as Config, query.preset ?? null)),
   }),
