@@ -51,7 +51,6 @@ export async function downloadVersion(
       'content-length': String(zipSize(members)),
       'content-disposition': contentDisposition('attachment', `${stem}.zip`),
       'cache-control': 'private, no-cache',
-      'x-content-type-options': 'nosniff',
     },
     body: request.method === 'HEAD' ? null : zipStream(members, row.createdAt),
   })

@@ -10,9 +10,18 @@ export const docsPage = `<!doctype html>
 <body>
 <div id="page"></div>
 <script src="/docs/assets/swagger-ui-bundle.js"></script>
-<script>
-SwaggerUIBundle({ url: '/openapi.json', dom_id: '#page', deepLinking: true, filter: true, docExpansion: 'none', persistAuthorization: false })
-</script>
+<script src="/docs/assets/start.js"></script>
 </body>
 </html>
 `
+
+/** A file of its own, so that the page needs no script within. */
+export const docsScript = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#page', deepLinking: true, filter: true, docExpansion: 'none', persistAuthorization: false })
+`
+
+/** Its own scripts and styles, requests to this server, and the icons that its styles hold; nothing else. */
+export const docsPolicy = [
+  "default-src 'none'",
+  ...["script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"],
+  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+].join('; ')

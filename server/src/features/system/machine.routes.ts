@@ -10,7 +10,7 @@ import { type Operation, operation, raw } from '../../platform/http/operation.ts
 import type { HttpMetrics } from '../../platform/metrics.ts'
 import { openapiDocument } from '../../platform/openapi.ts'
 import { anyObject, named } from '../../platform/schema.ts'
-import { docsPage } from './docs-page.ts'
+import { docsPage, docsPolicy, docsScript } from './docs-page.ts'
 import { askDatabase } from './machine.store.ts'
 
 const Health = named('Health', { status: Type.String({ description: 'Always `ok`; anything else is an error.' }) })
@@ -38,7 +38,11 @@ export function machineRoutes(all: () => Operation[], metrics: HttpMetrics): Ope
       summary: 'This description, as interactive pages.',
       access: anybody,
       responses: { 200: raw('text/html', 'Interactive documentation.') },
-      handler: async () => new Answer({ headers: { 'content-type': 'text/html; charset=utf-8' }, body: docsPage }),
+      handler: async () =>
+        new Answer({
+          headers: { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': docsPolicy },
+          body: docsPage,
+        }),
     }),
     operation({
       id: 'machine.docsAsset',
@@ -107,6 +111,7 @@ const assetTypes: Record<string, string> = { '.js': 'text/javascript', '.css': '
 
 /** Only the files named here leave the package's folder. */
 async function docsAsset(name: string): Promise<Answer> {
+  if (name === 'start.js') return new Answer({ headers: { 'content-type': 'text/javascript' }, body: docsScript })
   if (!['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png'].includes(name)) throw notFound()
   const headers = { 'content-type': assetTypes[extname(name)]!, 'cache-control': 'public, max-age=86400' }
   return new Answer({ headers, body: await readFile(join(assetFolder, name)) })

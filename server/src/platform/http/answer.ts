@@ -18,7 +18,6 @@ export function textAnswer(body: Readable | string, options: { filename?: string
   const headers: Record<string, string> = {
     'content-type': options.type ?? 'text/plain; charset=utf-8',
     'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
   }
   if (options.filename) headers['content-disposition'] = contentDisposition('attachment', options.filename)
   return new Answer({ headers, body })

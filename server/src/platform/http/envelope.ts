@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { type ErrorCode, errorCatalogue, invalid, PlatformError } from '../errors.ts'
+import { securityHeaderLines } from './security-headers.ts'
 
 /** The error body of everything but the protocols that bring their own. @source service §2.1, contract B1.3 */
 export function errorEnvelope(error: PlatformError, errorId: string) {
@@ -60,6 +61,7 @@ export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${requestId}`,
+    ...securityHeaderLines,
     'connection: close',
   ]
   if (socket.writable) socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { PublishedEvent } from '../events/events.ts'
+import { securityHeaders } from './security-headers.ts'
 
 const pingMs = 15_000
 const queueLimit = 256
@@ -49,11 +50,13 @@ export function sendEventStream(
   reply.hijack()
   const socket = reply.raw
   socket.writeHead(200, {
+    ...securityHeaders,
     'content-type': 'text/event-stream',
     'cache-control': 'no-cache, no-transform',
     'x-accel-buffering': 'no',
     'x-request-id': request.id,
   })
+  if (request.method === 'HEAD') return void socket.end()
   request.raw.socket.setNoDelay(true)
   let id = 0
   let waiting = 0

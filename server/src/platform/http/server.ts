@@ -23,6 +23,7 @@ import { EventStream, sendEventStream } from './event-stream.ts'
 import { passGate } from './gate.ts'
 import type { BodyKind, Operation } from './operation.ts'
 import { greedyParameter, pathPattern, routerPath, slashEncoder } from './paths.ts'
+import { securityHeaders } from './security-headers.ts'
 import { dropEmpty, normaliseBooleans, unknownKeysDropper, validator } from './validation.ts'
 
 export interface HttpOptions {
@@ -58,7 +59,7 @@ export async function buildServer(options: HttpOptions): Promise<FastifyInstance
     return503OnClosing: false,
     connectionTimeout: silentConnectionMs,
     frameworkErrors: (error, request, reply) => {
-      void reply.header('x-request-id', request.id)
+      void reply.headers({ ...securityHeaders, 'x-request-id': request.id })
       sendError(request, reply, error)
     },
     clientErrorHandler: refuseBrokenRequest,
@@ -69,7 +70,7 @@ export async function buildServer(options: HttpOptions): Promise<FastifyInstance
   app.decorateRequest('ctx', null)
   app.decorateRequest('deniedCtx', null)
   app.addHook('onRequest', async (request, reply) => {
-    void reply.header('x-request-id', request.id)
+    void reply.headers({ ...securityHeaders, 'x-request-id': request.id })
     if (closing.signal.aborted)
       throw serviceUnavailable('This server is shutting down.', { headers: { 'retry-after': '5' } })
   })
