@@ -109,8 +109,11 @@ async function step(
   const answer = await send(options.url, attempt.wire).catch((error: Error) => error)
   take(attempt, answer)
   if (answer instanceof Error) return true
-  if (answer.status < 300 && attempt.faithful && attempt.actor !== cast.stranger && isJson(answer))
-    memory.learn(operation, attempt.params, JSON.parse(answer.text))
+  if (answer.status < 300 && attempt.faithful && isJson(answer)) {
+    const body = JSON.parse(answer.text)
+    if (attempt.actor !== cast.stranger) memory.learn(operation, attempt.params, body)
+    else if (operation.method === 'POST' && !operation.path.includes('{')) memory.learnForeign(body)
+  }
   return answer.status !== 401 || attempt.actor.token === null || cast.signIn(attempt.actor)
 }
 

@@ -10,7 +10,9 @@ export interface Memory {
   recall(random: Random, name: string): unknown
   /** Parameters that led, or belong, to a thing under that path; as many of them as are known. */
   address(random: Random, path: string): Record<string, string>
-  /** An address whose last id is a UUID, so that no other tenant can have the same. */
+  /** Notes what another tenant made for itself: where clients choose the ids, it may have chosen one of ours. */
+  learnForeign(body: unknown): void
+  /** An address whose last id is a UUID that no other tenant has chosen for something of its own. */
   ownAddress(random: Random, path: string): Record<string, string> | null
 }
 
@@ -26,6 +28,7 @@ function places(path: string): { prefix: string; name: string }[] {
 export function createMemory(operations: DescribedOperation[]): Memory {
   const seen = new Map<string, unknown[]>()
   const addresses = new Map<string, Record<string, string>[]>()
+  const foreign = new Set<unknown>()
   const prefixes = new Set(operations.flatMap(({ path }) => places(path).map(({ prefix }) => prefix)))
   const keep = <T>(map: Map<string, T[]>, key: string, value: T) => {
     const list = map.get(key) ?? []
@@ -90,6 +93,11 @@ export function createMemory(operations: DescribedOperation[]): Memory {
       return list?.length ? random.pick(list) : undefined
     },
     address: (random, path) => address(random, path) ?? {},
-    ownAddress: (random, path) => address(random, path, (params) => uuid.test(params[places(path)[0]!.name] ?? '')),
+    learnForeign: (body) => void foreign.add((body as { id?: unknown }).id),
+    ownAddress: (random, path) =>
+      address(random, path, (params) => {
+        const id = params[places(path)[0]!.name] ?? ''
+        return uuid.test(id) && !Object.values(params).some((one) => foreign.has(one))
+      }),
   }
 }

@@ -267,4 +267,13 @@ describe('event streams', () => {
     await reading
     expect(text.endsWith(': ping\n\n')).toBe(true)
   })
+
+  test('HEAD is answered at once, and holds nothing open', async () => {
+    const response = await fetch(`${url}/events`, {
+      method: 'HEAD',
+      headers: { authorization: `Bearer ${platform.admin.token}` },
+    })
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
+    expect(await response.text()).toBe('')
+  })
 })

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type SqlBool, sql } from 'kysely'
 import type { Ctx } from '../context.ts'
 import type { Tx } from '../db/transaction.ts'
 import { conflict, notFound } from '../errors.ts'
@@ -59,7 +59,10 @@ export async function insertRun(tx: Tx, kind: Pick<RunKind, 'kind' | 'steps'>, r
       actorEmail: run.actor?.email ?? null,
       ...(run.after ? { runAfter: run.after } : {}),
     })
-    .onConflict((oc) => oc.columns(['kind', 'subject']).where('state', 'in', ['pending', 'running']).doNothing())
+    // As a literal: a statement that is planned once for all parameters must still name the partial index.
+    .onConflict((oc) =>
+      oc.columns(['kind', 'subject']).where(sql<SqlBool>`state in ('pending', 'running')`).doNothing(),
+    )
     .executeTakeFirst()
   if (Number(inserted.numInsertedOrUpdatedRows) === 0) return null
   await tx
