@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestPlatform, type TestPlatform } from '../../../../test/harness.ts'
@@ -15,6 +16,7 @@ import {
   sha512,
   signedIn,
 } from '../registry.fixture.ts'
+import { ociMethods } from './oci-paths.ts'
 
 let platform: TestPlatform
 let developer: OciClient
@@ -343,22 +345,40 @@ describe('lists', () => {
 })
 
 describe('isolation', () => {
-  test('403 for every address of another tenant, whether it is there or not', async () => {
-    const { digest } = await pushImage(developer, 'acme/secret', 'v1')
+  test('403 on every route of another tenant, the same whether it is there or not', async () => {
+    const { digest, layer } = await pushImage(developer, 'acme/secret', 'v1')
     const location = await start('acme/secret')
-    const requests: [string, string][] = []
-    for (const name of ['acme/secret', 'acme/imagined', 'acme', 'nobody/app', 'otherwise/app']) {
-      requests.push(['GET', `/v2/${name}/tags/list`], ['GET', `/v2/${name}/referrers/${digest}`])
-      for (const method of ['GET', 'HEAD', 'PUT', 'DELETE']) requests.push([method, `/v2/${name}/manifests/v1`])
-      for (const method of ['GET', 'HEAD', 'DELETE']) requests.push([method, `/v2/${name}/blobs/${digest}`])
-      requests.push(['POST', `/v2/${name}/blobs/uploads/`])
+    // Every kind of address that names a repository; a kind that comes has to be added here.
+    const places: Record<Exclude<keyof typeof ociMethods, 'ping' | 'catalog'>, string[]> = {
+      tags: ['tags/list'],
+      referrers: [`referrers/${digest}`],
+      manifest: ['manifests/v1', `manifests/${digest}`],
+      blob: [`blobs/${layer.digest}`],
+      uploads: ['', `?digest=${layer.digest}`, `?mount=${layer.digest}&from=acme/secret`].map(
+        (query) => `blobs/uploads/${query}`,
+      ),
+      upload: [location.slice('/v2/acme/secret/'.length), `blobs/uploads/${randomUUID()}?digest=${layer.digest}`],
     }
-    for (const method of ['GET', 'PATCH', 'PUT', 'DELETE']) requests.push([method, location])
-    for (const [method, path] of requests) {
-      const reply = await stranger(method, path)
-      expect([reply.status, method === 'HEAD' || codeOf(reply) === 'DENIED'], `${method} ${path}`).toEqual([403, true])
+    const names = ['acme/secret', 'acme/imagined', 'acme', 'nobody/app', 'otherwise/app']
+    for (const [kind, paths] of Object.entries(places)) {
+      for (const method of ociMethods[kind as keyof typeof places]) {
+        for (const path of paths) {
+          const answers = names.map(async (name) => {
+            const { status, text } = await stranger(method, `/v2/${name}/${path}`)
+            return `${status} ${text}`
+          })
+          const [first, ...others] = await Promise.all(answers)
+          expect(first, `${method} ${path}`).toMatch(method === 'HEAD' ? /^403 $/ : /^403 .*"DENIED"/)
+          expect(new Set(others), `${method} ${path}`).toEqual(new Set([first]))
+        }
+      }
     }
+    const mounted = await stranger('POST', `/v2/other/app/blobs/uploads/?mount=${layer.digest}&from=acme/secret`)
+    expect(mounted.status, 'an upload begins: the blob is not told to be there').toBe(202)
+    expect((await stranger('GET', '/v2/_catalog')).text).not.toContain('acme')
     expect((await viewer('GET', '/v2/acme/secret/manifests/v1')).status).toBe(200)
+    expect((await viewer('GET', `/v2/acme/secret/blobs/${layer.digest}`)).bytes).toEqual(layer.bytes)
+    expect((await developer('GET', location)).headers.get('range'), 'the upload goes on, empty').toBe('0-0')
   })
 
   test('an upload is not reached through another repository of the tenant', async () => {
