@@ -1,24 +1,19 @@
 import { randomInt } from 'node:crypto'
-import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pack } from 'tar-stream'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  type OciClient,
-  ociClient,
-  type PushedImage,
-  pushImage,
-  sha256,
-} from '../src/features/registry/registry.fixture.ts'
+import { type OciClient, ociClient, sha256 } from '../src/features/registry/registry.fixture.ts'
 import { sweepRun } from '../src/features/registry/sweep.runs.ts'
 import { contentSweep } from '../src/features/storage/content-sweep.runs.ts'
 import { transaction } from '../src/platform/db/transaction.ts'
 import { startRun } from '../src/platform/runs/runs.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { eventually } from './harness.ts'
+import { type KnownImage, letContentsAge, pushOver, requireWhole } from './registry-images.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 
 /** More of them: `CRASH_ROUNDS=100 vitest run server/test/registry-crash.test.ts`. */
@@ -49,7 +44,7 @@ async function start(): Promise<void> {
 
 /** What came of everything that was ever asked for. */
 const known = {
-  images: new Map<string, PushedImage>(),
+  images: new Map<string, KnownImage>(),
   deleted: new Set<string>(),
   /** Asked for when the server died: either way is right, halves are not. */
   open: new Set<string>(),
@@ -59,7 +54,8 @@ let serial = 0
 
 async function pushOne(): Promise<void> {
   const tag = `t${serial++}`
-  const image = await pushImage(oci, repository, tag, `${tag}: ${'x'.repeat(randomInt(2_000_000))}`)
+  const image = await pushOver(oci, repository, tag, [Buffer.from(`${tag}: ${'x'.repeat(randomInt(2_000_000))}`)])
+  if (!image) throw new Error('a layer went although nothing was old')
   known.images.set(image.digest, image)
 }
 
@@ -101,10 +97,8 @@ async function importOne(): Promise<void> {
 
 /** While the server is dead: lets everything be old, and both sweeps begin with its next start. */
 async function prepareSweeps(): Promise<void> {
+  await letContentsAge(dataDir)
   const old = new Date(Date.now() - 2 * 86_400_000)
-  const folder = join(dataDir, 'blobs', 'sha256')
-  for (const name of await readdir(folder, { recursive: true }))
-    if (name.length > 64) await utimes(join(folder, name), old, old)
   await transaction(database, 'system', async (tx) => {
     await tx.updateTable('registryBlobs').set({ touchedAt: old }).execute()
     await tx.updateTable('unheldContents').set({ since: old }).execute()
@@ -114,13 +108,7 @@ async function prepareSweeps(): Promise<void> {
 
 async function requireTruth(): Promise<void> {
   for (const image of known.images.values()) {
-    if (known.open.has(image.digest)) continue
-    const manifest = await oci('GET', `/v2/${repository}/manifests/${image.digest}`)
-    expect([manifest.status, sha256(manifest.bytes)]).toEqual([200, image.digest])
-    for (const { digest } of [image.config, image.layer]) {
-      const blob = await oci('GET', `/v2/${repository}/blobs/${digest}`)
-      expect([blob.status, sha256(blob.bytes)]).toEqual([200, digest])
-    }
+    if (!known.open.has(image.digest)) await requireWhole(oci, repository, image)
   }
   for (const digest of known.deleted) {
     expect((await oci('HEAD', `/v2/${repository}/manifests/${digest}`)).status).toBe(404)
