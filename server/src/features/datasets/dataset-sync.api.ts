@@ -12,11 +12,17 @@ import {
   listSyncedPaths,
   type PresentFile,
   putSynced,
-  updateSyncColumns,
 } from './dataset-sync.store.ts'
 import { liveUploadsOf } from './dataset-uploads.store.ts'
 import { queueValidation } from './dataset-validation.runs.ts'
-import { bumpRevision, type DatasetRow, findDataset, lockDataset, settleDataset } from './datasets.store.ts'
+import {
+  bumpRevision,
+  type DatasetRow,
+  findDataset,
+  lockDataset,
+  settleDataset,
+  updateDataset,
+} from './datasets.store.ts'
 import { kindOf } from './file-kinds.ts'
 
 /** What a sync may do with a dataset. */
@@ -55,7 +61,7 @@ export async function findSourceOf(ctx: TenantCtx, datasetId: string): Promise<s
 }
 
 export const linkSource = (tx: Tx, { tenantId, datasetId }: SyncTarget, sourceId: string | null): Promise<void> =>
-  updateSyncColumns(tx, tenantId, datasetId, { externalSourceId: sourceId })
+  updateDataset(tx, tenantId, datasetId, { externalSourceId: sourceId })
 
 export const listLinkedDatasets = (
   tx: Tx,
@@ -66,7 +72,7 @@ export const listLinkedDatasets = (
 
 /** From now on nobody else changes the files; the caller has found the dataset syncable in this transaction. */
 export async function beginSync(tx: Tx, { tenantId, datasetId }: SyncTarget, runId: string): Promise<void> {
-  await updateSyncColumns(tx, tenantId, datasetId, { syncRunId: runId })
+  await updateDataset(tx, tenantId, datasetId, { syncRunId: runId })
   await settleDataset(tx, tenantId, datasetId)
 }
 
@@ -74,7 +80,7 @@ export async function beginSync(tx: Tx, { tenantId, datasetId }: SyncTarget, run
 export async function endSync(tx: Tx, { tenantId, datasetId }: SyncTarget, runId: string): Promise<void> {
   const dataset = await lockDataset(tx, tenantId, datasetId)
   if (dataset?.syncRunId !== runId) return
-  await updateSyncColumns(tx, tenantId, datasetId, { syncRunId: null })
+  await updateDataset(tx, tenantId, datasetId, { syncRunId: null })
   if (dataset.revision > dataset.validatedRevision) await queueValidation(tx, tenantId, datasetId)
   await settleDataset(tx, tenantId, datasetId)
 }

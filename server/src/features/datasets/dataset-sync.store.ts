@@ -15,20 +15,6 @@ export async function findSyncOf(tx: Tx, tenantId: string, id: string): Promise<
   return row?.syncRunId ?? null
 }
 
-export interface SyncColumns {
-  externalSourceId?: string | null
-  syncRunId?: string | null
-}
-
-export async function updateSyncColumns(tx: Tx, tenantId: string, id: string, change: SyncColumns): Promise<void> {
-  await tx
-    .updateTable('datasets')
-    .set({ ...change, updatedAt: sql`now()` })
-    .where('tenantId', '=', tenantId)
-    .where('id', '=', id)
-    .execute()
-}
-
 export interface LinkedDataset {
   id: string
   name: string

@@ -76,6 +76,8 @@ export interface DatasetChange {
   digest?: string
   frozenAt?: Date
   validationStatus?: ValidationState
+  externalSourceId?: string | null
+  syncRunId?: string | null
 }
 
 export async function updateDataset(tx: Tx, tenantId: string, id: string, change: DatasetChange): Promise<void> {

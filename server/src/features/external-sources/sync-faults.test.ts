@@ -1,29 +1,9 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { eventually, type TestClient } from '../../../test/harness.ts'
-import { type SourceServer, startWebFolder } from '../../adapters/external-sources/source-server.fixture.ts'
-import {
-  digestOf as digest,
-  filesOf as listFiles,
-  type SyncScene,
-  startSyncScene,
-  syncPath,
-} from './followed-datasets.fixture.ts'
+import { describe, expect, test } from 'vitest'
+import { eventually } from '../../../test/harness.ts'
+import { digestOf as digest, syncPath } from './followed-datasets.fixture.ts'
+import { addWeb, developer, filesOf, scene, useSyncScene, web } from './sync-scene.fixture.ts'
 
-let scene: SyncScene
-let developer: TestClient
-let web: SourceServer
-beforeAll(async () => {
-  scene = await startSyncScene(5)
-  developer = scene.developer
-})
-afterAll(() => scene?.stop())
-beforeEach(async () => {
-  web = await startWebFolder()
-  return () => web.close()
-})
-
-const addWeb = (path = '/') => scene.addSource('http', { url: web.url + path })
-const filesOf = (dataset: string) => listFiles(developer, dataset)
+useSyncScene(5)
 
 describe('a source that misbehaves', () => {
   test('object by object: DONE with errors, each with its reason, and what was good is kept', {

@@ -1,4 +1,5 @@
-const maxItemChars = 64 * 1024 * 1024
+/** What is unfinished is copied with every piece that comes: an annotation that goes on for ever must not. */
+const maxItemChars = 16 * 1024 * 1024
 const [quote, backslash, open, close, openList, closeList, comma, colon, newline] = [...'"\\{}[],:\n'].map((c) =>
   c.charCodeAt(0),
 ) as [number, number, number, number, number, number, number, number, number]
