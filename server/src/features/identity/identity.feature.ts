@@ -3,6 +3,7 @@ import type { Config } from '../../platform/config.ts'
 import { defineFeature, type Feature } from '../../platform/feature.ts'
 import { authRoutes } from './auth.routes.ts'
 import { parseGroupRoles } from './group-roles.ts'
+import { measurePasswordChecks } from './password-metrics.ts'
 import { addSingleSignOn } from './single-sign-on.protocol.ts'
 import type { TokenSigner } from './tokens.ts'
 import { userRoutes } from './users.routes.ts'
@@ -14,6 +15,7 @@ export function identityFeature(signer: TokenSigner, config: Config, provider: I
   return defineFeature({
     name: 'identity',
     operations: [...authRoutes(signer), ...userRoutes],
+    metrics: measurePasswordChecks,
     ...(singleSignOn && {
       protocol: async (app, services) => addSingleSignOn(app, services, signer, singleSignOn),
       healthChecks: [

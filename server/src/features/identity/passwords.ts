@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { type Algorithm, hash, verify } from '@node-rs/argon2'
 import { verify as verifyBcrypt } from '@node-rs/bcrypt'
 import { PlatformError } from '../../platform/errors.ts'
@@ -10,6 +11,7 @@ export const hashPassword = (password: string): Promise<string> => hash(password
 
 /** What every hash of our own begins with; anything else is made anew at the next login. */
 const current = `$argon2id$v=19$m=${cost.memoryCost},t=${cost.timeCost},p=${cost.parallelism}$`
+const argon2Hash = /^\$argon2(id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[^$]+\$[^$]+$/
 // A higher cost would hold a thread for many seconds at every guess.
 const bcryptHash = /^\$2[aby]\$(0[4-9]|1[0-5])\$[./A-Za-z0-9]{53}$/
 
@@ -18,24 +20,39 @@ export const isOutdated = (stored: string): boolean => !stored.startsWith(curren
 
 let decoy: Promise<string> | null = null
 
+/** How often a password was held against a hash, by algorithm, since the process started. */
+export const passwordChecks = { argon2: 0, bcrypt: 0 }
+
+const isArgon2Of = (stored: string, password: string): Promise<boolean> => {
+  passwordChecks.argon2 += 1
+  return verify(stored, password).catch(() => false)
+}
+
+const isBcryptOf = (stored: string, password: string): Promise<boolean> => {
+  passwordChecks.bcrypt += 1
+  return verifyBcrypt(password, stored).catch(() => false)
+}
+
 /**
- * Whether the password is right, of an Argon2 or a bcrypt hash. Without a stored hash it takes the same time and says
- * no, so that the time of an answer does not tell which accounts exist. bcrypt takes longer than ours: while there is
- * an account left with such a hash (`imported`), every check does the work of both. @source contract B2.2, B2.10
+ * Whether the password is right, of an Argon2 or a bcrypt hash. Without a stored hash, or with one that is none, it does
+ * the same work and says no, so that the time of an answer does not tell which accounts exist. bcrypt takes longer than
+ * ours: while there is an account left with such a hash (`imported`), every check does the work of both.
+ * @source contract B2.2, B2.10
  */
 export async function verifyPassword(
   stored: string | null,
   password: string,
   imported: string | null = null,
 ): Promise<boolean> {
-  decoy ??= hashPassword('decoy')
-  const isBcrypt = stored !== null && bcryptHash.test(stored)
-  const bcrypt = isBcrypt ? stored : imported
+  decoy ??= hashPassword(randomBytes(32).toString('base64url'))
+  const own = stored !== null && argon2Hash.test(stored) ? stored : null
+  const foreign = stored !== null && bcryptHash.test(stored) ? stored : null
+  const bcrypt = foreign ?? imported
   const [ours, theirs] = await Promise.all([
-    verify(isBcrypt || stored === null ? await decoy : stored, password).catch(() => false),
-    bcrypt !== null && bcryptHash.test(bcrypt) ? verifyBcrypt(password, bcrypt).catch(() => false) : false,
+    isArgon2Of(own ?? (await decoy), password),
+    bcrypt !== null && bcryptHash.test(bcrypt) && isBcryptOf(bcrypt, password),
   ])
-  return stored !== null && (isBcrypt ? theirs : ours)
+  return (own !== null && ours) || (foreign !== null && theirs)
 }
 
 /** Throws the 400 that says what is wrong with a new password. @source contract B2.10 */
