@@ -1,6 +1,6 @@
 import { writeAudit } from './audit.ts'
 import type { Ctx } from './context.ts'
-import { transaction as scopedTransaction, type Tx } from './db/transaction.ts'
+import { readTransaction, transaction as scopedTransaction, type Tx } from './db/transaction.ts'
 
 /**
  * One transaction of a use case that changes something: it sees only the context's tenant, and it takes the audit
@@ -22,5 +22,5 @@ export function transaction<T>(ctx: Ctx, work: (tx: Tx) => Promise<T>): Promise<
 
 /** A look at the context's tenant; changes nothing and leaves no audit row. */
 export function read<T>(ctx: Ctx, work: (tx: Tx) => Promise<T>): Promise<T> {
-  return scopedTransaction(ctx.db, ctx.scope, work)
+  return readTransaction(ctx.db, ctx.scope, work)
 }

@@ -1,6 +1,6 @@
 import type { Ctx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
-import { read } from '../../platform/transaction.ts'
+import { transaction } from '../../platform/transaction.ts'
 import { countTenantRows, dropCountsOf } from './chain.store.ts'
 import { type ChainReport, eraseAudit, sealAudit, verifyAudit } from './chain.ts'
 import { insertOnce, type SystemEntry } from './entries.store.ts'
@@ -11,7 +11,7 @@ export const countTenantAudit = (tx: Tx, tenantId: string): Promise<number> => c
 export async function eraseTenantAudit(ctx: Ctx, tenantId: string, signal: AbortSignal): Promise<number> {
   await sealAudit(ctx, signal)
   const erased = await eraseAudit(ctx, { tenantId }, 'tenant_deletion', signal)
-  await read(ctx, (tx) => dropCountsOf(tx, tenantId))
+  await transaction(ctx, (tx) => dropCountsOf(tx, tenantId))
   return erased
 }
 

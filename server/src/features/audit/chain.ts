@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Ctx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
-import { read } from '../../platform/transaction.ts'
+import { read, transaction } from '../../platform/transaction.ts'
 import {
   countUnsealed,
   dropEmptyCounts,
@@ -32,7 +32,7 @@ export async function sealAudit(ctx: Ctx, signal?: AbortSignal): Promise<{ seale
   let from = new Date(0)
   for (let sealed = 0; ; ) {
     signal?.throwIfAborted()
-    const batch = await read(ctx, (tx) => sealBatch(tx, from))
+    const batch = await transaction(ctx, (tx) => sealBatch(tx, from))
     sealed += batch.count
     if (batch.count < batchRows) return { sealed, head: batch.hash?.toString('hex') ?? null }
     from = batch.last!
@@ -60,11 +60,11 @@ export async function eraseAudit(
 ): Promise<number> {
   for (let erased = 0; ; ) {
     signal?.throwIfAborted()
-    const count = await read(ctx, (tx) => eraseSealed(tx, scope, reason, batchRows))
+    const count = await transaction(ctx, (tx) => eraseSealed(tx, scope, reason, batchRows))
     erased += count
     if (count < batchRows) {
-      if (erased) await read(ctx, dropOldLinks)
-      if (erased) await read(ctx, dropEmptyCounts)
+      if (erased) await transaction(ctx, dropOldLinks)
+      if (erased) await transaction(ctx, dropEmptyCounts)
       return erased
     }
   }

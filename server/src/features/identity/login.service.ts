@@ -48,7 +48,8 @@ export async function logIn(
   }
   const right = await verifyPassword(user?.passwordHash ?? null, login.password, imported)
   if (!right || !user?.isActive) {
-    await read(ctx, (tx) => countFailure(tx, key))
+    // Counting is no login, so it leaves no audit row.
+    await transaction({ ...ctx, audit: null }, (tx) => countFailure(tx, key))
     throw badRequest('The e-mail address or the password is wrong.', { detail: 'LOGIN_BAD_CREDENTIALS' })
   }
   audited(ctx, user.email)

@@ -1,7 +1,7 @@
 import { MailRefused, type MailSender } from '../../adapters/mail/mail.ts'
 import type { RetentionRule } from '../../platform/retention.ts'
 import { defineRun, type RunKind, type Schedule, type StepRun, step } from '../../platform/runs/define-run.ts'
-import { read } from '../../platform/transaction.ts'
+import { read, transaction } from '../../platform/transaction.ts'
 import { type DueEmail, dropStaleEmails, listDueEmails, markEmail, postponeEmail } from './emails.store.ts'
 import { deleteOld } from './notifications.store.ts'
 
@@ -66,7 +66,7 @@ export const notificationRetention: RetentionRule = {
   kind: 'notifications',
   what: 'notifications',
   ofSystem: true,
-  erase: (ctx, { tenantId, before }) => read(ctx, (tx) => deleteOld(tx, tenantId, before, erasedAtOnce)),
+  erase: (ctx, { tenantId, before }) => transaction(ctx, (tx) => deleteOld(tx, tenantId, before, erasedAtOnce)),
 }
 
 export const mailSchedule: Schedule = {

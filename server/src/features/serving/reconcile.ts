@@ -164,7 +164,7 @@ async function recordStartFailure(ctx: ServingCtx, replica: ReplicaRow, error: E
     reason: 'not_started',
     at: now.toISOString(),
   }
-  await read(ctx, async (tx) => {
+  await transaction(ctx, async (tx) => {
     await lockEndpoint(tx, { id: replica.endpointId, tenantId: replica.tenantId })
     const present = await findReplica(tx, replica.id)
     // It may be draining by now, or another process was luckier with it.
@@ -181,5 +181,5 @@ export const drained = ({ replicas }: Situation, now: Date): ReplicaRow[] =>
 /** Ends the work of a drained replica, when its last requests are answered, and forgets it. */
 export async function removeReplica(ctx: ServingCtx, replica: ReplicaRow): Promise<void> {
   await endWork(ctx, replica)
-  await read(ctx, (tx) => deleteReplica(tx, replica.id))
+  await transaction(ctx, (tx) => deleteReplica(tx, replica.id))
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SystemCtx } from '../../platform/context.ts'
 import { defineRun, type Schedule, type StepRun, step } from '../../platform/runs/define-run.ts'
-import { read } from '../../platform/transaction.ts'
+import { read, transaction } from '../../platform/transaction.ts'
 import { type EndpointRef, listServedDigests, listSupervised } from './endpoints.store.ts'
 import { drained, reconcile, removeReplica } from './reconcile.ts'
 import { attemptOf } from './replica-works.ts'
@@ -81,5 +81,5 @@ export async function sweep(ctx: SystemCtx): Promise<void> {
   }
   await compute.keepImages(await read(ctx, (tx) => listServedDigests(tx)))
   const now = ctx.clock.now().getTime()
-  await read(ctx, (tx) => compactTraffic(tx, new Date(now - fineTrafficMs), new Date(now - trafficKeptMs)))
+  await transaction(ctx, (tx) => compactTraffic(tx, new Date(now - fineTrafficMs), new Date(now - trafficKeptMs)))
 }

@@ -1,6 +1,6 @@
 import type { SystemCtx } from '../../platform/context.ts'
 import { type Step, step } from '../../platform/runs/define-run.ts'
-import { read } from '../../platform/transaction.ts'
+import { transaction } from '../../platform/transaction.ts'
 import { abandonEndpoints } from './endpoints.store.ts'
 import { handleOf } from './replica-works.ts'
 import { deleteReplica, listTenantReplicas } from './replicas.store.ts'
@@ -12,7 +12,7 @@ export const endServing: Step<{ tenantId: string; tenantCode: string }> = step(
   async (s) => {
     const ctx = s.ctx as SystemCtx
     const { tenantId } = s.input
-    const replicas = await read(ctx, async (tx) => {
+    const replicas = await transaction(ctx, async (tx) => {
       // From here on nobody starts any again.
       await abandonEndpoints(tx, tenantId)
       return listTenantReplicas(tx, tenantId)
@@ -20,7 +20,7 @@ export const endServing: Step<{ tenantId: string; tenantCode: string }> = step(
     for (const [index, replica] of replicas.entries()) {
       s.signal.throwIfAborted()
       await ctx.adapters.compute.remove(handleOf(replica))
-      await read(ctx, (tx) => deleteReplica(tx, replica.id))
+      await transaction(ctx, (tx) => deleteReplica(tx, replica.id))
       s.progress((index + 1) / replicas.length, `${index + 1} of ${replicas.length} replicas ended`)
     }
     s.log(`${replicas.length} replicas ended`)

@@ -1,6 +1,6 @@
 import type { RetentionRule } from '../../platform/retention.ts'
 import { defineRun, type Schedule, type StepRun, step } from '../../platform/runs/define-run.ts'
-import { read } from '../../platform/transaction.ts'
+import { transaction } from '../../platform/transaction.ts'
 import { forgetExpiredLogins } from '../identity/identity.api.ts'
 import { deleteRunLogs, deleteScheduledRuns } from './housekeeping.store.ts'
 
@@ -14,7 +14,7 @@ export const housekeeping = defineRun<Record<string, never>>({
   kind: 'system.housekeeping',
   steps: [
     step('logins', 'Forget expired logins', async (s) => {
-      const forgotten = await read(s.ctx, forgetExpiredLogins)
+      const forgotten = await transaction(s.ctx, forgetExpiredLogins)
       if (forgotten) s.log(`${forgotten} expired logins forgotten`)
     }),
     step('schedules', 'Erase old runs of schedules', eraseScheduledRuns),
@@ -23,7 +23,7 @@ export const housekeeping = defineRun<Record<string, never>>({
 
 async function eraseScheduledRuns(s: Run): Promise<void> {
   const before = { succeeded: daysAgo(s, 1), other: daysAgo(s, 30) }
-  const removed = await untilNone(s, () => read(s.ctx, (tx) => deleteScheduledRuns(tx, before, batchRows)))
+  const removed = await untilNone(s, () => transaction(s.ctx, (tx) => deleteScheduledRuns(tx, before, batchRows)))
   if (removed) s.log(`${removed} runs of schedules erased`)
 }
 
@@ -42,7 +42,7 @@ export const logRetention: RetentionRule = {
   kind: 'logs',
   what: 'lines of run logs',
   erase: (ctx, { tenantId, before }) =>
-    read(ctx, (tx) => (tenantId ? deleteRunLogs(tx, tenantId, before, batchRows) : Promise.resolve(0))),
+    transaction(ctx, (tx) => (tenantId ? deleteRunLogs(tx, tenantId, before, batchRows) : Promise.resolve(0))),
 }
 
 export const housekeepingSchedule: Schedule = {

@@ -6,6 +6,7 @@ import type { DB } from './database.generated.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
 import type { DatabaseLog } from './embedded-server.ts'
 import { migrate } from './migrations.ts'
+import { preparedPool } from './prepared-pool.ts'
 
 export interface Database {
   /** Outside `transaction()` the tables of tenants look empty: nobody said for whom the query works. */
@@ -95,7 +96,7 @@ export async function connectDatabase(urls: DatabaseUrls, log: DatabaseLog, pool
   }
   // Keys inside JSON documents are data and stay as they are.
   const plugins = [new CamelCasePlugin({ maintainNestedObjectKeys: true })]
-  const kysely = new Kysely<DB>({ dialect: new PostgresDialect({ pool }), plugins })
+  const kysely = new Kysely<DB>({ dialect: new PostgresDialect({ pool: preparedPool(pool) }), plugins })
   const listenConnection = async () => {
     const client = new pg.Client({ ...config, keepAlive: true })
     client.on('error', (error) => log.warn({ err: error }, 'a dedicated database connection was lost'))

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../../test/database.ts'
-import { type Scope, transaction } from './transaction.ts'
+import { readTransaction, type Scope, transaction } from './transaction.ts'
 
 const tenantA = { tenantId: randomUUID() }
 const tenantB = { tenantId: randomUUID() }
@@ -166,6 +166,40 @@ describe('transaction()', () => {
       needsScope(db.kysely)
     }
     expect(check).toBeTypeOf('function')
+  })
+})
+
+describe('readTransaction()', () => {
+  test('changes nothing: the database refuses', async () => {
+    const writing = readTransaction(db, tenantA, (tx) => sql`update notes set amount = 7`.execute(tx))
+    await expect(writing).rejects.toMatchObject({ code: '25006' })
+  })
+
+  test('its connection takes the next transaction at once, in the scope of that one', async () => {
+    const seen = (tenant: Scope) =>
+      readTransaction(db, tenant, async (tx) => {
+        const { rows } = await sql<{ name: string; pid: number }>`
+          select name, pg_backend_pid() as pid from notes`.execute(tx)
+        return rows
+      })
+    const first = await seen(tenantA)
+    const second = await seen(tenantB)
+    expect([first[0]!.name, second[0]!.name]).toEqual(['a', 'b'])
+    expect(second[0]!.pid).toBe(first[0]!.pid)
+    await insert(tenantA, tenantA.tenantId, 'written next')
+    expect(await names(tenantA)).toEqual(['a', 'written next'])
+  })
+
+  test('leaves nothing open', async () => {
+    await readTransaction(db, tenantA, (tx) => sql`select 1`.execute(tx))
+    await expect(readTransaction(db, tenantA, (tx) => sql`select 1 / 0`.execute(tx))).rejects.toThrow(/zero/)
+    const open = async () => {
+      const { rows } = await db.pool.query(
+        "select 1 from pg_stat_activity where datname = current_database() and state like 'idle in%'",
+      )
+      return rows.length
+    }
+    await expect.poll(open).toBe(0)
   })
 })
 
