@@ -6,8 +6,9 @@ export interface SeriesPoint {
 }
 
 /**
- * At most `maxPoints` of a series ordered by step: its first and last point, and of each stretch between them the
- * lowest and the highest. Points that are no number are kept only where a stretch holds nothing else.
+ * At most `maxPoints` of a series ordered by step, and hardly fewer: its first and last point, and of each stretch between
+ * them the lowest and the highest, or its ends where it is level. Points that are no number are kept only where a stretch
+ * holds nothing else.
  * @source contract B4.9
  */
 export function downsample(points: SeriesPoint[], maxPoints: number): SeriesPoint[] {
@@ -20,8 +21,9 @@ export function downsample(points: SeriesPoint[], maxPoints: number): SeriesPoin
     const from = 1 + Math.floor((stretch * (last - 1)) / stretches)
     const to = 1 + Math.floor(((stretch + 1) * (last - 1)) / stretches)
     const [lowest, highest] = extremes(points, from, to)
-    kept.push(points[Math.min(lowest, highest)]!)
-    if (lowest !== highest) kept.push(points[Math.max(lowest, highest)]!)
+    const [first, second] = lowest === highest ? [from, to - 1] : [lowest, highest]
+    kept.push(points[Math.min(first, second)]!)
+    if (first !== second) kept.push(points[Math.max(first, second)]!)
   }
   kept.push(points[last]!)
   return kept

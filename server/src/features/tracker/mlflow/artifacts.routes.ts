@@ -1,15 +1,14 @@
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import type { TenantCtx } from '../../../platform/context.ts'
-import { Answer } from '../../../platform/http/answer.ts'
-import { contentHead } from '../../../platform/http/content.ts'
+import type { Answer } from '../../../platform/http/answer.ts'
+import { contentAnswer } from '../../../platform/http/content.ts'
 import { read, transaction } from '../../../platform/transaction.ts'
 import { findRegistryVersion } from '../../models/registry.api.ts'
 import { folderOfUri } from '../artifact-addresses.api.ts'
 import { deleteArtifacts, upsertArtifacts } from '../artifacts.store.ts'
 import { cleanPath, refuseRegistryPath, requiredPath } from './artifact-paths.ts'
 import { entriesOf, entryView, loadFile } from './artifact-tree.ts'
-import { BlobAnswer } from './blob-answer.ts'
 import { type Fields, optionalText, requiredRunId, requiredText } from './fields.ts'
 import { runArtifactUri } from './mlflow.present.ts'
 import { doesNotExist, notImplemented } from './mlflow-errors.ts'
@@ -29,15 +28,12 @@ async function upload(ctx: TenantCtx, path: string, request: FastifyRequest): Pr
   return null
 }
 
-async function download(ctx: TenantCtx, path: string, request: FastifyRequest): Promise<Answer | BlobAnswer> {
+async function download(ctx: TenantCtx, path: string, request: FastifyRequest): Promise<Answer> {
   const clean = requiredPath(path)
   const { digest, size } = await read(ctx, (tx) => loadFile(tx, ctx, clean))
   const filename = clean.slice(clean.lastIndexOf('/') + 1)
   const content = { digest, size, contentType: 'application/octet-stream', filename, download: true }
-  const { status, headers, part } = contentHead(request, content)
-  if (!part || request.method === 'HEAD') return new Answer({ status, headers, body: part ? Readable.from([]) : null })
-  const reader = await ctx.blobs.reader(digest)
-  return new BlobAnswer({ status, headers, reader, part: { start: part.start, length: part.end - part.start + 1 } })
+  return contentAnswer(ctx.blobs, request, content)
 }
 
 async function remove(ctx: TenantCtx, path: string): Promise<null> {
@@ -66,19 +62,14 @@ async function listOfRun(ctx: TenantCtx, fields: Fields) {
 }
 
 /** A file of a run or of a version, for pages that show it. */
-async function fileBelow(
-  ctx: TenantCtx,
-  uri: string,
-  fields: Fields,
-  request: FastifyRequest,
-): Promise<Answer | BlobAnswer> {
+async function fileBelow(ctx: TenantCtx, uri: string, fields: Fields, request: FastifyRequest): Promise<Answer> {
   const path = requiredPath(requiredText(fields, 'path'))
   const folder = folderOfUri(ctx, uri)
   if (folder === null) throw doesNotExist(`The artifacts of ${uri} are not kept here`)
   return download(ctx, `${folder}/${path}`, request)
 }
 
-async function fileOfVersion(ctx: TenantCtx, fields: Fields, request: FastifyRequest): Promise<Answer | BlobAnswer> {
+async function fileOfVersion(ctx: TenantCtx, fields: Fields, request: FastifyRequest): Promise<Answer> {
   const name = requiredText(fields, 'name')
   const version = requiredText(fields, 'version')
   const { filesUri } = await read(ctx, (tx) => findRegistryVersion(tx, ctx, name, version))

@@ -55,8 +55,10 @@ async function bulkInterval(ctx: TenantCtx, fields: Fields) {
       `GetMetricHistoryBulkInterval request must specify at most ${bulkRuns} run_ids. Received ${runIds.length} run_ids.`,
     )
   }
-  const most = Math.min(optionalInteger(fields, 'max_results') ?? bulkPoints, bulkPoints)
-  if (most < 1) throw invalidValue('max_results', most, 'It must be a positive integer.')
+  const most = optionalInteger(fields, 'max_results') ?? bulkPoints
+  if (most < 1 || most > bulkPoints) {
+    throw invalidValue('max_results', most, `max_results must be between 1 and ${bulkPoints}.`)
+  }
   const steps = interval(fields)
   return read(ctx, async (tx) => {
     const metrics: object[] = []

@@ -144,6 +144,7 @@ async function transition(ctx: TenantCtx, fields: Fields) {
   }
   audited(ctx, `${name}/${version}`, { stage })
   return transaction(ctx, async (tx) => {
+    await registry.findRegistryVersion(tx, ctx, name, version)
     const moved = await registry.transitionRegistryVersion(tx, ctx, { name, version }, stage, archive)
     await registry.updateRegistryModel(tx, ctx, moved.modelId, changedNow)
     return { model_version: versionView(moved) }

@@ -2,8 +2,8 @@ import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyReque
 import { writeAudit } from '../../../platform/audit.ts'
 import type { Services } from '../../../platform/context.ts'
 import { Answer } from '../../../platform/http/answer.ts'
+import { ContentAnswer, sendContent } from '../../../platform/http/content.ts'
 import { transaction } from '../../../platform/transaction.ts'
-import { BlobAnswer, sendBlobAnswer } from './blob-answer.ts'
 import type { Fields } from './fields.ts'
 import { MlflowError, mlflowError, mlflowStatuses } from './mlflow-errors.ts'
 import type { MlflowRoute } from './mlflow-route.ts'
@@ -69,7 +69,7 @@ async function answer(route: MlflowRoute, request: FastifyRequest, reply: Fastif
   const params = request.params as Record<string, string>
   const result = await route.handler(ctx, { fields, params, bodyBytes: body?.bytes ?? 0, request })
   if (ctx.audit && !ctx.audit.written) await transaction(ctx, (tx) => writeAudit(tx, ctx, 'success'))
-  if (result instanceof BlobAnswer) return sendBlobAnswer(reply, result)
+  if (result instanceof ContentAnswer) return sendContent(reply, result)
   if (result instanceof Answer) {
     return reply
       .code(result.status ?? 200)

@@ -93,11 +93,28 @@ describe('GET /tracker/api/2.0/mlflow/metrics/get-history', () => {
     const ask = (query: object) =>
       ours.get('/mlflow/metrics/get-history-bulk-interval', { run_ids: runId, metric_key: 'm', ...query })
     const sampled = (await ask({ max_results: '20' })).body.metrics
-    expect(sampled.length).toBeLessThanOrEqual(20)
+    expect(sampled).toHaveLength(20)
     expect([sampled[0].step, sampled.at(-1).step, sampled[0].run_id]).toEqual([0, 899, runId])
     const part = (await ask({ start_step: '100', end_step: '104' })).body.metrics
     expect(part.map((m: { step: number }) => m.step)).toEqual([100, 101, 102, 103, 104])
-    expect((await ask({ start_step: '5' })).body.error_code).toBe('INVALID_PARAMETER_VALUE')
+    for (const refused of [{ start_step: '5' }, { max_results: '0' }, { max_results: '2501' }]) {
+      expect((await ask(refused)).body.error_code).toBe('INVALID_PARAMETER_VALUE')
+    }
+  })
+
+  test('a long curve that only falls has as many points as asked', async () => {
+    for (let from = 0; from < 20_000; from += 1000) {
+      const metrics = Array.from({ length: 1000 }, (_, i) => ({
+        key: 'm',
+        value: -(from + i),
+        timestamp: 1,
+        step: from + i,
+      }))
+      await ours.post('/mlflow/runs/log-batch', { run_id: runId, metrics })
+    }
+    const query = { run_ids: runId, metric_key: 'm', max_results: '200' }
+    const { metrics } = (await ours.get('/mlflow/metrics/get-history-bulk-interval', query)).body
+    expect([metrics.length, metrics[0].step, metrics.at(-1).step]).toEqual([200, 0, 19_999])
   })
 })
 

@@ -43,7 +43,10 @@ async function versionOfSource(tx: Tx, ctx: TenantCtx, source: string): Promise<
 
 function refuseLocal(source: string): void {
   const local = /^(file:|[./\\~]|[A-Za-z]:\\)/i.test(source) || !/^[a-z][a-z0-9+.-]*:/i.test(source)
-  if (local || source.split(/[/?#]/).includes('..')) {
+  if (source.split(/[/?#]/).includes('..')) {
+    throw invalidParameter(`Invalid model version source: '${source}'. It must not step up in its path.`)
+  }
+  if (local) {
     throw invalidParameter(
       `Invalid model version source: '${source}'. To use a local path as a model version source, upload it to a run first.`,
     )
