@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
-import type { FastifyRequest } from 'fastify'
-import type { BlobStore, ByteRange } from '../blobs/blob-store.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { sendBlob } from '../blobs/blob-sender.ts'
+import type { BlobReader, BlobStore, ByteRange } from '../blobs/blob-store.ts'
 import { rangeNotSatisfiable } from '../errors.ts'
 import { Answer, contentDisposition } from './answer.ts'
 
@@ -12,8 +13,35 @@ export interface Content {
   download?: boolean
 }
 
+/** An answer whose body is a part of a blob, both ends included; `sendContent` sends it and closes the reader. */
+export class ContentAnswer extends Answer {
+  readonly reader: BlobReader
+  readonly part: ByteRange
+
+  constructor(head: { status: number; headers: Record<string, string> }, reader: BlobReader, part: ByteRange) {
+    super(head)
+    this.reader = reader
+    this.part = part
+  }
+}
+
+/** Sends the head and then, past Fastify, the bytes. What breaks from then on breaks the connection. */
+export function sendContent(reply: FastifyReply, { status, headers, reader, part }: ContentAnswer): FastifyReply {
+  void reply
+    .code(status ?? 200)
+    .headers(headers)
+    .hijack()
+  reply.raw.writeHead(reply.statusCode, reply.getHeaders() as Record<string, string>)
+  sendBlob(reply.raw, reader, { start: part.start, length: part.end - part.start + 1 }).catch((error) => {
+    // The head is out: only a broken connection tells the client that this is not all.
+    reply.log.info({ err: error }, 'content was not sent to its end')
+    reply.raw.destroy()
+  })
+  return reply
+}
+
 /** What an answer with stored bytes says before them; without a part it has no body. */
-export interface ContentHead {
+interface ContentHead {
   status: 200 | 206 | 304
   headers: Record<string, string>
   part: ByteRange | null
@@ -24,7 +52,7 @@ export interface ContentHead {
  * Throws `range_not_satisfiable` with `Content-Range: bytes * / size`.
  * @source contract B5.9, RFC 9110 §13–14
  */
-export function contentHead(request: FastifyRequest, content: Content): ContentHead {
+function contentHead(request: FastifyRequest, content: Content): ContentHead {
   const etag = `"${content.digest.replace('sha256:', '')}"`
   const headers: Record<string, string> = {
     etag,
@@ -49,10 +77,9 @@ export function contentHead(request: FastifyRequest, content: Content): ContentH
 export async function contentAnswer(blobs: BlobStore, request: FastifyRequest, content: Content): Promise<Answer> {
   const { status, headers, part } = contentHead(request, content)
   if (!part) return new Answer({ status, headers })
-  const range = status === 206 ? part : undefined
   // An empty stream leaves the declared length alone, which no other empty body does.
-  const body = request.method === 'HEAD' ? Readable.from([]) : await blobs.open(content.digest, range)
-  return new Answer({ status, headers, body })
+  if (request.method === 'HEAD') return new Answer({ status, headers, body: Readable.from([]) })
+  return new ContentAnswer({ status, headers }, await blobs.reader(content.digest), part)
 }
 
 /** `If-None-Match` against one strong validator. */
@@ -62,17 +89,21 @@ export function matchesEtag(header: string | undefined, etag: string): boolean {
   return header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '') === etag)
 }
 
-/** The one range to send, or null for the whole: several ranges and unknown units are answered whole. */
+/**
+ * The one range to send, or null for the whole: no header, another unit, several ranges or unreadable ones, which RFC 9110
+ * lets a server ignore. Throws `range_not_satisfiable` for one beyond the end or the wrong way round.
+ * @source contract B5.9, B9.11, RFC 9110 §14.2
+ */
 export function requestedRange(request: FastifyRequest, etag: string, size: number): ByteRange | null {
   const header = request.headers.range
   const condition = request.headers['if-range']
   if (!header || (condition && condition !== etag)) return null
-  const match = /^bytes=(\d*)-(\d*)$/.exec(header.trim())
+  const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header)
   if (!match || (match[1] === '' && match[2] === '')) return null
   const [first, last] = [match[1]!, match[2]!]
   const start = first === '' ? Math.max(0, size - Number(last)) : Number(first)
   const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1)
-  if (start > end || start >= size || (first === '' && Number(last) === 0)) {
+  if (start > end) {
     throw rangeNotSatisfiable(undefined, { headers: { 'content-range': `bytes */${size}` }, detail: { size } })
   }
   return { start, end }

@@ -14,7 +14,7 @@ import { transaction } from '../transaction.ts'
 import { Answer } from './answer.ts'
 import { answerCheck } from './answer-check.ts'
 import { endSlowBody, takeBodies } from './bodies.ts'
-import { matchesEtag } from './content.ts'
+import { ContentAnswer, matchesEtag, sendContent } from './content.ts'
 import type { Authenticator } from './credentials.ts'
 import { declaresError } from './declared-errors.ts'
 import { publicError, refuseBrokenRequest, sendError } from './envelope.ts'
@@ -144,6 +144,7 @@ function addRoute(scope: FastifyInstance, operation: Operation, options: HttpOpt
         sendEventStream(request, reply, result, services.events, stillAllowed, closing)
         return reply
       }
+      if (result instanceof ContentAnswer) return sendContent(reply, result)
       return sendResult(operation, request, reply, result, checkAnswer)
     },
     errorHandler: async (error, request, reply) => {

@@ -1,15 +1,13 @@
 import { audited } from '../../../platform/audit.ts'
 import { Answer } from '../../../platform/http/answer.ts'
-import { matchesEtag } from '../../../platform/http/content.ts'
+import { ContentAnswer, matchesEtag, requestedRange } from '../../../platform/http/content.ts'
 import { transaction } from '../../../platform/transaction.ts'
 import { findBlobByName, findTenantBlob, type LinkedBlob, touchBlobs, unlinkBlob } from '../blobs.store.ts'
 import { requireUnheld } from '../manifests.service.ts'
 import { lockRepository } from '../repositories.store.ts'
-import { BlobAnswer } from './blob-answer.ts'
 import type { OciCall } from './oci-call.ts'
 import { ociError } from './oci-errors.ts'
 import type { OciRoute } from './oci-paths.ts'
-import { contentRange, parseBlobRange } from './oci-ranges.ts'
 
 type BlobRoute = Extract<OciRoute, { kind: 'blob' }>
 
@@ -37,13 +35,13 @@ async function getBlob(call: OciCall, { method, name, digest }: BlobRoute): Prom
     etag,
   }
   if (matchesEtag(request.headers['if-none-match'], etag)) return new Answer({ status: 304, headers: { etag } })
-  const range = parseBlobRange(request.headers.range, blob.size)
-  const part = range ? { start: range.start, length: range.end - range.start + 1 } : { start: 0, length: blob.size }
-  headers['content-length'] = String(part.length)
-  if (range) headers['content-range'] = contentRange(range, blob.size)
+  const range = requestedRange(request, etag, blob.size)
+  const part = range ?? { start: 0, end: blob.size - 1 }
+  headers['content-length'] = String(part.end - part.start + 1)
+  if (range) headers['content-range'] = `bytes ${range.start}-${range.end}/${blob.size}`
   const status = range ? 206 : 200
   if (method === 'HEAD') return new Answer({ status, headers })
-  return new BlobAnswer({ status, headers }, await ctx.blobs.reader(blob.contentDigest), part)
+  return new ContentAnswer({ status, headers }, await ctx.blobs.reader(blob.contentDigest), part)
 }
 
 /** Makes sure that the blob is there for a day; false when a sweep took it a moment ago. */

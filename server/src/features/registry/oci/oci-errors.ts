@@ -57,6 +57,7 @@ const ofPlatformCode: Partial<Record<ErrorCode, { code: OciErrorCode; status?: n
   too_many_requests: { code: 'TOOMANYREQUESTS' },
   method_not_allowed: { code: 'UNSUPPORTED' },
   payload_too_large: { code: 'SIZE_INVALID' },
+  range_not_satisfiable: { code: 'SIZE_INVALID' },
   insufficient_storage: { code: 'DENIED' },
 }
 

@@ -1,34 +1,4 @@
-import type { ByteRange } from '../../../platform/blobs/blob-store.ts'
 import { ociError } from './oci-errors.ts'
-
-/**
- * The part of a blob that a `Range` header asks for, or null for the whole: no header, another unit, several ranges or
- * an unreadable one, which RFC 9110 lets a server ignore.
- * @param size length of the blob in bytes
- * @throws OciError SIZE_INVALID with 416 for a range beyond the end or the wrong way round
- * @source contract B9.11, RFC 9110 §14.2
- */
-export function parseBlobRange(header: string | undefined, size: number): ByteRange | null {
-  const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '')
-  if (!match || (match[1] === '' && match[2] === '')) return null
-  const [first, last] = [match[1] as string, match[2] as string]
-  const range =
-    first === ''
-      ? { start: Math.max(0, size - Number(last)), end: size - 1 }
-      : { start: Number(first), end: last === '' ? size - 1 : Math.min(Number(last), size - 1) }
-  if (range.start > range.end) {
-    throw ociError('SIZE_INVALID', {
-      status: 416,
-      message: 'The range lies outside of the blob.',
-      detail: { size },
-      headers: { 'Content-Range': `bytes */${size}` },
-    })
-  }
-  return range
-}
-
-/** The `Content-Range` of a 206. */
-export const contentRange = ({ start, end }: ByteRange, size: number) => `bytes ${start}-${end}/${size}`
 
 /** The `Range` of an upload that holds `size` bytes; an empty one is `0-0` too. @source contract B9.9 */
 export const uploadRange = (size: number) => `0-${Math.max(0, size - 1)}`

@@ -1,10 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { sendBlob } from '../../../platform/blobs/blob-sender.ts'
 import type { Services } from '../../../platform/context.ts'
 import { Answer } from '../../../platform/http/answer.ts'
 import { takeBodies } from '../../../platform/http/bodies.ts'
+import { ContentAnswer, sendContent } from '../../../platform/http/content.ts'
 import { sendError } from '../../../platform/http/envelope.ts'
-import { BlobAnswer } from './blob-answer.ts'
 import { answerBlob } from './blobs.protocol.ts'
 import { answerCatalog, answerReferrers, answerTags } from './lists.protocol.ts'
 import { answerManifest } from './manifests.protocol.ts'
@@ -84,17 +83,12 @@ async function answerRoute(call: OciCall, route: OciRoute): Promise<Answer> {
 }
 
 function send(reply: FastifyReply, answered: Answer): FastifyReply {
+  if (answered instanceof ContentAnswer) return sendContent(reply, answered)
   const { status, headers, body } = answered
-  void reply.code(status ?? 200).headers(headers)
-  if (!(answered instanceof BlobAnswer)) return reply.send(body ?? undefined)
-  void reply.hijack()
-  reply.raw.writeHead(reply.statusCode, reply.getHeaders() as Record<string, string>)
-  sendBlob(reply.raw, answered.reader, answered.part).catch((error) => {
-    // The head is out: only a broken connection tells the client that this is not all.
-    reply.log.info({ err: error }, 'a blob was not sent to its end')
-    reply.raw.destroy()
-  })
   return reply
+    .code(status ?? 200)
+    .headers(headers)
+    .send(body ?? undefined)
 }
 
 function sendOciError(request: FastifyRequest, reply: FastifyReply, thrown: unknown): void {
