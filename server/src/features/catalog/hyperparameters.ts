@@ -16,7 +16,8 @@ export function resolveHyperparameters(rules: HyperparameterRules, model: Catalo
   const defaults = parse(model.hyperparameters_yaml).document.toJS() as Hyperparameters
   const { document, counter } = parse(text)
   const [error] = document.errors
-  if (error) throw invalid(fault([], `is not valid YAML: ${error.message.split('\n')[0]}`, 'yaml_invalid'))
+  if (error)
+    throw invalid(fault([], `is not valid YAML: ${error.message.split('\n')[0]!.replace(/:$/, '')}`, 'yaml_invalid'))
   if (document.contents === null) return checkedSize(model, defaults)
   if (!isMap(document.contents)) throw invalid(fault([], 'must be a mapping of keys to values', 'mapping_type'))
   const faults: FieldFault[] = []

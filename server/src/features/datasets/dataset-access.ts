@@ -3,7 +3,7 @@ import type { Tx } from '../../platform/db/transaction.ts'
 import { conflict, notFound } from '../../platform/errors.ts'
 import { findSyncOf } from './dataset-sync.store.ts'
 import { listUsage } from './dataset-training.store.ts'
-import { type DatasetRow, lockDataset } from './datasets.store.ts'
+import { type DatasetRow, findDataset, lockDataset } from './datasets.store.ts'
 
 /** Who may change what, as every use case of a dataset asks it. */
 
@@ -18,7 +18,17 @@ export async function requireDataset(tx: Tx, ctx: TenantCtx, id: string): Promis
 
 /** The dataset, locked, when its files may be changed by an upload. @source contract B5.1 */
 export async function requireWritable(tx: Tx, ctx: TenantCtx, id: string): Promise<DatasetRow> {
-  const dataset = await requireDataset(tx, ctx, id)
+  return writable(await requireDataset(tx, ctx, id))
+}
+
+/** The same at a look, before anything is sent; what is sent is to be registered under the lock. */
+export async function checkWritable(tx: Tx, ctx: TenantCtx, id: string): Promise<void> {
+  const dataset = await findDataset(tx, ctx.tenant.id, id)
+  if (!dataset) throw noDataset()
+  writable(dataset)
+}
+
+function writable(dataset: DatasetRow): DatasetRow {
   if (dataset.frozenAt)
     throw conflict('The dataset is frozen: make a new version of it.', { detail: { reason: 'dataset_frozen' } })
   if (dataset.syncRunId) throw syncRunning()

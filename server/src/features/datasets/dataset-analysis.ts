@@ -58,7 +58,11 @@ export async function analyseDataset(
   const result = { ...told, classes: told.classes.map(storableText) }
   await sink.flush()
   if (!format && survey.files > 0)
-    findings.add({ code: 'unknown_format', message: 'The files follow no layout that is understood.' })
+    findings.add({
+      code: 'unknown_format',
+      message:
+        'The files follow no layout that a training could use: a folder per class, COCO, Pascal VOC, YOLO, masks with a class list, or tables.',
+    })
   progress(0.9, 'comparing images')
   await addFileFindings(ctx, target, findings, signal)
   if (result.annotatesImages) await addUnannotated(ctx, target, findings)

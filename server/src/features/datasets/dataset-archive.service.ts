@@ -7,7 +7,7 @@ import { conflict, invalid, PlatformError } from '../../platform/errors.ts'
 import { newId } from '../../platform/ids.ts'
 import { startRun } from '../../platform/runs/runs.ts'
 import { read, transaction } from '../../platform/transaction.ts'
-import { requireWritable } from './dataset-access.ts'
+import { checkWritable, requireWritable } from './dataset-access.ts'
 import { assembleUpload, isZip } from './dataset-assembly.runs.ts'
 import { deleteUpload, findUploadById, insertUpload, type UploadResult, updateUpload } from './dataset-uploads.store.ts'
 import { lockDataset, settleDataset } from './datasets.store.ts'
@@ -27,7 +27,7 @@ export async function uploadArchive(
 ): Promise<UploadResult> {
   const filename = baseName(file.filename)
   audited(ctx, datasetId, { filename })
-  await read(ctx, (tx) => requireWritable(tx, ctx, datasetId))
+  await read(ctx, (tx) => checkWritable(tx, ctx, datasetId))
   const id = newId()
   try {
     const size = await receive(ctx, id, file.content, signal)

@@ -4,7 +4,7 @@ import type { TenantCtx } from '../../platform/context.ts'
 import { notFound, PlatformError, payloadTooLarge } from '../../platform/errors.ts'
 import { ordering } from '../../platform/http/lists.ts'
 import { read, transaction } from '../../platform/transaction.ts'
-import { requireDataset, requireDeletable, requireWritable } from './dataset-access.ts'
+import { checkWritable, requireDataset, requireDeletable, requireWritable } from './dataset-access.ts'
 import { roomOf } from './dataset-assembly.runs.ts'
 import { noteFilesChanged } from './dataset-changes.ts'
 import { fileSorts } from './dataset-files.schema.ts'
@@ -63,7 +63,7 @@ export async function uploadFile(
 ): Promise<{ file: FileRow; created: boolean }> {
   const path = baseName(upload.filename)
   audited(ctx, datasetId, { filename: path })
-  await read(ctx, (tx) => requireWritable(tx, ctx, datasetId))
+  await read(ctx, (tx) => checkWritable(tx, ctx, datasetId))
   const maxBytes = Math.min(ctx.config.maxUploadBytes, await roomOf(ctx, datasetId))
   const blob = await ctx.blobs.put(upload.content, { maxBytes, signal })
   const { kind, mediaType } = kindOf(path)

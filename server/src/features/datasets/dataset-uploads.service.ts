@@ -153,7 +153,9 @@ async function writeChunk(ctx: TenantCtx, datasetId: string, id: string, chunk: 
       detail: { chunk_size: upload.chunkSize, expected },
     })
   if (expected > 0 && lengthBytes !== null && lengthBytes < expected)
-    throw badRequest('The chunk is shorter than it should be.', { detail: { expected, received: lengthBytes } })
+    throw badRequest(`The chunk has ${lengthBytes} of ${expected} bytes.`, {
+      detail: { expected, received: lengthBytes },
+    })
   const path = await uploadPath(ctx, upload.id)
   const file = await openChunkFile(path, upload)
   let received: Received | null = null

@@ -110,7 +110,11 @@ async function trainableDataset(ctx: TenantCtx, config: Config): Promise<Trainab
   if (dataset.classes.length === 1)
     throw no('dataset_id', `has one class alone, ${dataset.classes[0]}: at least two are needed`, dataset_id)
   if (!dataset.tasks.includes(task))
-    throw no('dataset_id', `has not the shape of ${task}; it fits ${dataset.tasks.join(', ') || 'no task'}`, dataset_id)
+    throw no(
+      'dataset_id',
+      `has not the shape of ${task}; it fits ${dataset.tasks.join(', ') || 'no task; its validation says why'}`,
+      dataset_id,
+    )
   const unknown = classes.filter((name) => !dataset.classes.includes(name))
   if (unknown.length > 0) throw no('classes', `not in the dataset: ${unknown.slice(0, 20).join(', ')}`)
   if (new Set(classes).size !== classes.length) throw no('classes', 'must not name a class twice')

@@ -26,6 +26,8 @@ export interface DeployInput {
 type Deploy = StepRun<DeployInput>
 
 const pollMs = 150
+/** Looking at a replica takes a request to it: a hundred are looked at less often than one. */
+const pauseMs = (replicas: number) => pollMs * (1 + Math.floor(replicas / 10))
 /** How long a deployment waits for the next of its replicas to be ready. */
 const readyTimeoutMs = 600_000
 
@@ -74,8 +76,9 @@ async function start(s: Deploy): Promise<void> {
 
 async function awaitReady(s: Deploy): Promise<void> {
   let [most, deadline] = [0, Date.now() + readyTimeoutMs]
-  for (; ; await sleep(pollMs, undefined, { signal: s.signal })) {
+  for (let seen = 0; ; await sleep(pauseMs(seen), undefined, { signal: s.signal })) {
     const { endpoint, replicas } = await currentSituation(s)
+    seen = replicas.length
     if (endpoint.desired !== 'RUNNING') return s.skip('Nothing is to be started.')
     const current = replicas.filter(({ imageDigest }) => imageDigest === endpoint.imageDigest)
     const ready = readyOf(current)
