@@ -67,7 +67,7 @@ async function configured(python: string, signal?: AbortSignal): Promise<Found> 
   const probe = await probePython(python, signal)
   if (!('reason' in probe)) return { probe, source: 'configured' }
   throw serviceUnavailable(
-    `TRAINER_PYTHON is ${python}, which cannot train: ${probe.reason}. ` +
+    `PLATFORM_MLOPS_TRAINER_PYTHON is ${python}, which cannot train: ${probe.reason}. ` +
       'Name a Python 3.9 or newer that imports torch, torchvision, numpy and PIL, or leave it out to have one found.',
   )
 }
@@ -103,7 +103,7 @@ async function install({ dataFolder, report, signal }: TrainerEnvironmentOptions
   throw serviceUnavailable(
     `No Python for training could be found or made (${reasons.join('; ')}). Install torch and torchvision, for ` +
       'instance with "apt-get install python3-torch python3-torchvision libopenblas0-pthread" or ' +
-      '"pip install torch torchvision onnx", and name that Python in TRAINER_PYTHON.',
+      '"pip install torch torchvision onnx", and name that Python in PLATFORM_MLOPS_TRAINER_PYTHON.',
   )
 }
 
