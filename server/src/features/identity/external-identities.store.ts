@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
 import type { UserRow } from './identity.store.ts'
 
-/** The account that the provider's name for a person stands for, and notes the login. */
+/** The account that the provider's name for a person stands for, held until the transaction ends; notes the login. */
 export async function findByIdentity(tx: Tx, issuer: string, subject: string): Promise<UserRow | undefined> {
   const known = await tx
     .updateTable('externalIdentities')
@@ -12,7 +12,7 @@ export async function findByIdentity(tx: Tx, issuer: string, subject: string): P
     .returning('userId')
     .executeTakeFirst()
   if (!known) return undefined
-  return tx.selectFrom('users').selectAll().where('id', '=', known.userId).executeTakeFirst()
+  return tx.selectFrom('users').selectAll().where('id', '=', known.userId).forNoKeyUpdate().executeTakeFirst()
 }
 
 export async function linkIdentity(tx: Tx, issuer: string, subject: string, userId: string): Promise<void> {

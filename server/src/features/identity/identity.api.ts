@@ -9,6 +9,7 @@ import {
   insertUser,
   listActiveSuperusers,
   lockActiveSuperusers,
+  type UserChange,
   type UserRow,
   updateUser,
 } from './identity.store.ts'
@@ -43,16 +44,23 @@ export async function createAccount(tx: Tx, email: string, passwordHash: string)
 
 /** Ends every login of an account that is switched off; memberships stay. @source contract B2.12, SY-28 */
 export async function setAccountActive(tx: Tx, id: string, isActive: boolean): Promise<Account> {
-  if (!isActive) {
-    await keepAnAdministrator(tx, id)
-    await deleteSessionsOf(tx, id)
-  }
-  return updateUser(tx, id, { isActive })
+  if (!isActive) await keepAnAdministrator(tx, id)
+  const account = await changeAccount(tx, id, { isActive })
+  // After the change: a login that is under way either comes before it and ends here, or sees it.
+  if (!isActive) await deleteSessionsOf(tx, id)
+  return account
+}
+
+/** Throws `not_found`, also when the account was deleted just now. */
+export async function changeAccount(tx: Tx, id: string, change: UserChange): Promise<UserRow> {
+  const user = await updateUser(tx, id, change)
+  if (!user) throw notFound('There is no such user.')
+  return user
 }
 
 export async function setGlobalAdministrator(tx: Tx, id: string, isSuperuser: boolean): Promise<Account> {
   if (!isSuperuser) await keepAnAdministrator(tx, id)
-  return updateUser(tx, id, { isSuperuser })
+  return changeAccount(tx, id, { isSuperuser })
 }
 
 /** Removes the account with everything that is the person's own; history keeps the address as text. @source contract B2.12 */

@@ -46,13 +46,30 @@ export interface UserChange {
   isVerified?: boolean
 }
 
-export async function updateUser(tx: Tx, id: string, change: UserChange): Promise<UserRow> {
+/** Undefined when there is no such user. */
+export async function updateUser(tx: Tx, id: string, change: UserChange): Promise<UserRow | undefined> {
   return tx
     .updateTable('users')
     .set({ ...change, updatedAt: sql`now()` })
     .where('id', '=', id)
     .returningAll()
-    .executeTakeFirstOrThrow()
+    .executeTakeFirst()
+}
+
+/**
+ * Holds the account as it was when its password was checked, until the transaction ends; false when it was changed,
+ * switched off or deleted since. Whoever ends its logins waits, and then sees the new one.
+ */
+export async function lockProvenUser(tx: Tx, { id, passwordHash }: Pick<UserRow, 'id' | 'passwordHash'>) {
+  const row = await tx
+    .selectFrom('users')
+    .select('id')
+    .where('id', '=', id)
+    .where('passwordHash', '=', passwordHash)
+    .where('isActive', '=', true)
+    .forShare()
+    .executeTakeFirst()
+  return row !== undefined
 }
 
 /** One of the bcrypt hashes that came from another system, the costliest; null when none is left. */

@@ -9,7 +9,7 @@ import { grantRole, removeRole } from '../members/members.api.ts'
 import { findTenantByCode } from '../tenants/tenants.api.ts'
 import { findByIdentity, linkIdentity } from './external-identities.store.ts'
 import { type Entitlement, entitlementOf, type GroupGrant } from './group-roles.ts'
-import { findUserByEmail, insertUser, listActiveSuperusers, type UserRow, updateUser } from './identity.store.ts'
+import { findUserByEmail, insertUser, lockActiveSuperusers, type UserRow, updateUser } from './identity.store.ts'
 import { openSession } from './login.service.ts'
 import { hashPassword } from './passwords.ts'
 import type { TokenSigner } from './tokens.ts'
@@ -75,8 +75,8 @@ async function follow(tx: Tx, user: UserRow, { roles, globalAdministrator }: Ent
     else await removeRole(tx, tenant.id, user.id)
   }
   if (globalAdministrator === null || globalAdministrator === user.isSuperuser) return
-  const administrators = await listActiveSuperusers(tx)
+  const administrators = globalAdministrator ? [] : await lockActiveSuperusers(tx)
   // The last one stays, whatever the groups say: nobody else could mend a wrong mapping.
-  if (!globalAdministrator && administrators.length === 1) return
+  if (administrators.length === 1) return
   await updateUser(tx, user.id, { isSuperuser: globalAdministrator })
 }

@@ -3,7 +3,7 @@ import { requireMatch } from '../../platform/http/etag.ts'
 import { type Operation, operation } from '../../platform/http/operation.ts'
 import { userView } from './identity.present.ts'
 import { PasswordChange, ProfileUpdate, UserRead, UserUpdate } from './identity.schema.ts'
-import { changePassword, deleteUser, getUser, updateProfile, updateUser } from './users.service.ts'
+import { changePassword, deleteUser, getSelf, getUser, updateProfile, updateUser } from './users.service.ts'
 
 const badChange =
   'The address is taken (UPDATE_USER_EMAIL_ALREADY_EXISTS) or the password unfit (detail.code, detail.reason).'
@@ -19,7 +19,7 @@ export const userRoutes: Operation[] = [
     access: session,
     etag: true,
     responses: { 200: UserRead },
-    handler: async (ctx) => userView(await getUser(ctx, ctx.actor.userId)),
+    handler: async (ctx) => userView(await getSelf(ctx)),
   }),
   operation({
     id: 'users.updateMe',
@@ -32,7 +32,7 @@ export const userRoutes: Operation[] = [
     responses: { 200: UserRead },
     errors: { 412: 'It was changed since it was read (If-Match).' },
     handler: async (ctx, { body, request }) => {
-      requireMatch(request, userView(await getUser(ctx, ctx.actor.userId)))
+      requireMatch(request, userView(await getSelf(ctx)))
       return userView(await updateProfile(ctx, body))
     },
   }),

@@ -1,17 +1,17 @@
 import { audited } from '../../platform/audit.ts'
 import type { SystemCtx, UserCtx } from '../../platform/context.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
-import { badRequest, notFound } from '../../platform/errors.ts'
+import { badRequest, notFound, unauthorized } from '../../platform/errors.ts'
 import { isUuid } from '../../platform/ids.ts'
 import { read, transaction } from '../../platform/transaction.ts'
-import { keepAnAdministrator, refuseOwnAccount, removeAccount } from './identity.api.ts'
+import { changeAccount, keepAnAdministrator, refuseOwnAccount, removeAccount } from './identity.api.ts'
 import {
-  updateUser as changeUser,
   deleteSessionsOf,
   findUser,
   findUserByEmail,
   type UserChange,
   type UserRow,
+  updateUser as updateRow,
 } from './identity.store.ts'
 import { checkPassword, hashPassword, verifyPassword } from './passwords.ts'
 
@@ -26,6 +26,14 @@ export async function loadUser(tx: Tx, id: string): Promise<UserRow> {
   return user
 }
 
+/** Who is signed in. Throws `unauthorized` when the account was deleted since the request was let in. */
+export const getSelf = (ctx: UserCtx): Promise<UserRow> =>
+  read(ctx, async (tx) => (await findUser(tx, ctx.actor.userId)) ?? refuseGone())
+
+const refuseGone = (): never => {
+  throw unauthorized(undefined, { headers: { 'www-authenticate': 'Bearer' } })
+}
+
 export interface Profile {
   full_name?: string | null
   phone?: string | null
@@ -37,13 +45,13 @@ export function updateProfile(ctx: UserCtx, profile: Profile): Promise<UserRow> 
   if (profile.full_name !== undefined) change.fullName = profile.full_name
   if (profile.phone !== undefined) change.phone = profile.phone
   audited(ctx, ctx.actor.email, { changed: Object.keys(profile) })
-  return transaction(ctx, (tx) => changeUser(tx, ctx.actor.userId, change))
+  return transaction(ctx, async (tx) => (await updateRow(tx, ctx.actor.userId, change)) ?? refuseGone())
 }
 
 /** Every other login of the user ends. @source contract B2.11 */
 export async function changePassword(ctx: UserCtx, current: string, wanted: string): Promise<void> {
   const { userId, sessionId, email } = ctx.actor
-  const user = await getUser(ctx, userId)
+  const user = await getSelf(ctx)
   if (!(await verifyPassword(user.passwordHash, current))) {
     throw badRequest('The current password is wrong.', { detail: 'PASSWORD_BAD_CURRENT' })
   }
@@ -51,7 +59,7 @@ export async function changePassword(ctx: UserCtx, current: string, wanted: stri
   const passwordHash = await hashPassword(wanted)
   audited(ctx, email)
   await transaction(ctx, async (tx) => {
-    await changeUser(tx, userId, { passwordHash })
+    if (!(await updateRow(tx, userId, { passwordHash }))) refuseGone()
     await deleteSessionsOf(tx, userId, sessionId)
   })
 }
@@ -83,8 +91,10 @@ export async function updateUser(ctx: SystemCtx, id: string, patch: UserPatch): 
       if (other && other.id !== id)
         throw badRequest('Another account has this address.', { detail: 'UPDATE_USER_EMAIL_ALREADY_EXISTS' })
     }
+    const changed = await changeAccount(tx, id, change)
+    // After the change: a login that is under way either comes before it and ends here, or sees it.
     if (change.passwordHash || change.isActive === false) await deleteSessionsOf(tx, id)
-    return changeUser(tx, id, change)
+    return changed
   })
 }
 

@@ -21,6 +21,7 @@ import { publicError, refuseBrokenRequest, sendError } from './envelope.ts'
 import { jsonEtag } from './etag.ts'
 import { EventStream, sendEventStream } from './event-stream.ts'
 import { passGate } from './gate.ts'
+import { lostGround } from './lost-ground.ts'
 import type { BodyKind, Operation } from './operation.ts'
 import { greedyParameter, pathPattern, routerPath, slashEncoder } from './paths.ts'
 import { securityHeaders } from './security-headers.ts'
@@ -147,7 +148,8 @@ function addRoute(scope: FastifyInstance, operation: Operation, options: HttpOpt
       if (result instanceof ContentAnswer) return sendContent(reply, result)
       return sendResult(operation, request, reply, result, checkAnswer)
     },
-    errorHandler: async (error, request, reply) => {
+    errorHandler: async (thrown, request, reply) => {
+      const error = await lostGround(thrown, () => passGate(services, authenticator, operation, request))
       const known = publicError(error)
       if (request.deniedCtx) await auditDenial(request)
       if (options.strict && !declaresError(operation, known.status)) {
