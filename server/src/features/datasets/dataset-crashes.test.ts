@@ -1,8 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
+import { killableWorkers } from '../../../test/killable-workers.ts'
 import { transaction } from '../../platform/db/transaction.ts'
 import { createDraft, makeImage, makeZip, openUpload, putChunk, uploadEnded } from './datasets.fixture.ts'
 
@@ -15,25 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => platform?.stop())
 
-const workers: ChildProcess[] = []
-afterEach(() => {
-  for (const worker of workers.splice(0)) worker.kill('SIGKILL')
-})
-
-function startWorker(): ChildProcess {
-  const worker = spawn(process.execPath, [fileURLToPath(new URL('../../main.ts', import.meta.url))], {
-    stdio: ['ignore', 'ignore', 'ignore'],
-    env: {
-      PATH: process.env.PATH,
-      PLATFORM_MLOPS_DATABASE_URL: platform.database.ownerUrl,
-      PLATFORM_MLOPS_DATA_DIR: platform.dataDir,
-      PLATFORM_MLOPS_ROLES: 'worker',
-      PLATFORM_MLOPS_LOG_LEVEL: 'silent',
-    },
-  })
-  workers.push(worker)
-  return worker
-}
+const startWorker = killableWorkers(() => platform)
 
 /** Whether the worker got that far in a step of the upload's run. */
 async function reached(upload: string, stepId: string, progress: number): Promise<boolean> {

@@ -1,7 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { eventually, startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
+import { killableWorkers } from '../../../test/killable-workers.ts'
 import { type SourceServer, startBucket } from '../../adapters/external-sources/source-server.fixture.ts'
 import { transaction } from '../../platform/db/transaction.ts'
 import { createDraft, digestOf } from './followed-datasets.fixture.ts'
@@ -22,26 +21,7 @@ afterAll(async () => {
   await bucket?.close()
 })
 
-const workers: ChildProcess[] = []
-afterEach(() => {
-  for (const worker of workers.splice(0)) worker.kill('SIGKILL')
-})
-
-function startWorker(): ChildProcess {
-  const worker = spawn(process.execPath, [fileURLToPath(new URL('../../main.ts', import.meta.url))], {
-    stdio: ['ignore', 'ignore', 'ignore'],
-    env: {
-      PATH: process.env.PATH,
-      PLATFORM_MLOPS_DATABASE_URL: platform.database.ownerUrl,
-      PLATFORM_MLOPS_DATA_DIR: platform.dataDir,
-      PLATFORM_MLOPS_ROLES: 'worker',
-      PLATFORM_MLOPS_LOG_LEVEL: 'silent',
-      ...sourceEnv,
-    },
-  })
-  workers.push(worker)
-  return worker
-}
+const startWorker = killableWorkers(() => platform, sourceEnv)
 
 /** Rows of `dataset_sync_runs` are what a client sees; the steps say where the worker is. */
 async function reached(run: string, stepId: string, progress: number): Promise<boolean> {
