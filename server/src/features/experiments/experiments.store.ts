@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { pageAndTotal } from '../../platform/db/pages.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { likePattern } from '../../platform/http/lists.ts'
 import type { StepView } from '../../platform/runs/runs.ts'
@@ -192,16 +193,14 @@ export async function listExperiments(tx: Tx, tenantId: string, filter: ListFilt
     query = query.where((eb) => eb.or(columns.map((column) => eb(column, 'ilike', pattern))))
   }
   const column = sortColumns[filter.key as keyof typeof sortColumns]
-  const rows = await query
+  const items = query
     .selectAll()
     .orderBy(column, filter.direction)
     .orderBy('id')
     .limit(filter.page_size)
     .offset((filter.page - 1) * filter.page_size)
     .$castTo<ExperimentRow>()
-    .execute()
-  const { total } = await query.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-  return { items: rows, total: Number(total) }
+  return pageAndTotal(query, items)
 }
 
 /** The experiment with its run: steps and log go too. */

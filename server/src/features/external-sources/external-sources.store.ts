@@ -1,6 +1,7 @@
 import { type Selectable, type SqlBool, sql } from 'kysely'
 import type { SourceKind } from '../../adapters/external-sources/external-sources.ts'
 import type { DB } from '../../platform/db/database.generated.ts'
+import { pageAndTotal } from '../../platform/db/pages.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { likePattern, type PageQuery } from '../../platform/http/lists.ts'
 
@@ -82,16 +83,14 @@ export async function listSources(
   const pattern = likePattern(q ?? '')
   let filtered = tx.selectFrom('externalSources').where('tenantId', '=', tenantId)
   if (q) filtered = filtered.where(sql<SqlBool>`(name ilike ${pattern} or id::text ilike ${pattern})`)
-  const { total } = await filtered.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-  const items = await filtered
+  const items = filtered
     .selectAll()
     .orderBy('name')
     .orderBy('id')
     .limit(query.page_size)
     .offset((query.page - 1) * query.page_size)
     .$castTo<SourceRow>()
-    .execute()
-  return { items, total }
+  return pageAndTotal(filtered, items)
 }
 
 /** For the preview of a tenant's deletion. */

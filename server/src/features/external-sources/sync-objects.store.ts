@@ -1,4 +1,5 @@
 import { type SqlBool, sql } from 'kysely'
+import { pageAndTotal } from '../../platform/db/pages.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import type { PageQuery } from '../../platform/http/lists.ts'
 import type { SyncTarget } from '../datasets/dataset-sync.api.ts'
@@ -84,15 +85,13 @@ export async function listOutcomes(
 ): Promise<{ items: (SyncOutcome & { size: number | null })[]; total: number }> {
   let query = tx.selectFrom('datasetSyncObjects').where('runId', '=', runId).where('done', '=', true)
   query = action ? query.where('action', '=', action) : query.where(sql<SqlBool>`action <> 'unchanged'`)
-  const { total } = await query.select(({ fn }) => fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-  const items = await query
+  const items = query
     .select(['path', 'action', 'reason', 'size'])
     .orderBy('path')
     .limit(page_size)
     .offset((page - 1) * page_size)
     .$castTo<SyncOutcome & { size: number | null }>()
-    .execute()
-  return { items, total }
+  return pageAndTotal(query, items)
 }
 
 /** Forgets objects that tell nothing, and of those that do all but so many of each action; at most `limit` at once. */

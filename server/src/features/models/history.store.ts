@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { pageAndTotal } from '../../platform/db/pages.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
 
@@ -74,15 +75,13 @@ export async function listStageChanges(
 ): Promise<{ items: StageChange[]; total: number }> {
   let query = tx.selectFrom('modelStageHistory').where('tenantId', '=', tenantId).where('modelId', '=', modelId)
   if (stage) query = query.where('toStage', '=', stage)
-  const items = await query
+  const items = query
     .select(columns)
     .orderBy('at', 'desc')
     .orderBy('id', 'desc')
     .limit(page_size)
     .offset((page - 1) * page_size)
-    .execute()
-  const { total } = await query.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-  return { items, total }
+  return pageAndTotal(query, items)
 }
 
 /** Versions of a model that were in a stage at a time, the latest to get there first. */

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { pageAndTotal } from '../../platform/db/pages.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
 import type { PromotionGate } from './promotion-gates.ts'
@@ -89,15 +90,14 @@ export async function listPromotions(
   let query = promotionsOf(tx, tenantId)
   if (status) query = query.where('p.status', '=', status)
   if (model) query = query.where(sql`lower(m.name)`, '=', model.toLowerCase())
-  const items = await query
+  const items = query
     .select(columns)
     .orderBy('p.createdAt', 'desc')
     .orderBy('p.id', 'desc')
     .limit(page_size)
     .offset((page - 1) * page_size)
-    .execute()
-  const { total } = await query.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-  return { items: items as PromotionRow[], total }
+    .$castTo<PromotionRow>()
+  return pageAndTotal(query, items)
 }
 
 export type PromotionChange = Partial<

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { pageAndTotal } from '../../platform/db/pages.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
 
@@ -82,15 +83,13 @@ export async function listNotifications(tx: Tx, filter: ListFilter) {
     .where((eb) => eb.or([eb('tenantId', '=', filter.tenantId), eb('tenantId', 'is', null)]))
     .where('inApp', '=', true)
   if (filter.unread !== undefined) base = base.where('readAt', filter.unread ? 'is' : 'is not', null)
-  const items = await base
+  const items = base
     .select(['id', 'groupName', 'title', 'body', 'link', 'tenantId', 'createdAt', 'readAt'])
     .orderBy('createdAt', 'desc')
     .orderBy('id', 'desc')
     .limit(filter.limit)
     .offset(filter.offset)
-    .execute()
-  const { total } = await base.select(sql<number>`count(*)`.as('total')).executeTakeFirstOrThrow()
-  return { items, total }
+  return pageAndTotal(base, items)
 }
 
 export type NotificationRow = Awaited<ReturnType<typeof listNotifications>>['items'][number]

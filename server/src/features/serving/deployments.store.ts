@@ -1,3 +1,4 @@
+import { pageAndTotal } from '../../platform/db/pages.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import type { PageQuery } from '../../platform/http/lists.ts'
 import type { EndpointRef, Served } from './endpoints.store.ts'
@@ -65,15 +66,14 @@ export async function listDeployments(tx: Tx, tenantId: string, filter: Deployme
   let query = tx.selectFrom('servingDeployments').where('tenantId', '=', tenantId)
   if (filter.endpoint !== undefined) query = query.where('endpoint', '=', filter.endpoint)
   if (filter.state !== undefined) query = query.where('state', '=', filter.state)
-  const { total } = await query.select((eb) => eb.fn.countAll<number>().as('total')).executeTakeFirstOrThrow()
-  const items = await query
+  const items = query
     .selectAll()
     .orderBy('createdAt', 'desc')
     .orderBy('id')
     .limit(page.page_size)
     .offset((page.page - 1) * page.page_size)
-    .execute()
-  return { items: items as unknown as DeploymentRow[], total: Number(total) }
+    .$castTo<DeploymentRow>()
+  return pageAndTotal(query, items)
 }
 
 export async function updateDeployment(

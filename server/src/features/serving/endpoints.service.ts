@@ -125,10 +125,9 @@ export const getEndpoint = (ctx: TenantCtx, name: string): Promise<Situation> =>
 
 /** Newest first. */
 export async function findEndpoints(ctx: TenantCtx): Promise<Situation[]> {
-  const { endpoints, replicas } = await read(ctx, async (tx) => ({
-    endpoints: await listEndpoints(tx, ctx.tenant.id),
-    replicas: await listTenantReplicas(tx, ctx.tenant.id),
-  }))
+  const [endpoints, replicas] = await read(ctx, (tx) =>
+    Promise.all([listEndpoints(tx, ctx.tenant.id), listTenantReplicas(tx, ctx.tenant.id)]),
+  )
   const byEndpoint = Map.groupBy(replicas, ({ endpointId }) => endpointId)
   return endpoints.map((endpoint) => ({ endpoint, replicas: byEndpoint.get(endpoint.id) ?? [] }))
 }
