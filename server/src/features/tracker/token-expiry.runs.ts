@@ -1,5 +1,5 @@
 import { defineRun, type Schedule, type StepRun, step } from '../../platform/runs/define-run.ts'
-import { read } from '../../platform/transaction.ts'
+import { transaction } from '../../platform/transaction.ts'
 import { expiryNoticeMs, tellExpiring } from '../notifications/token-expiry.api.ts'
 import { listExpiringTokens } from './tokens.store.ts'
 
@@ -20,7 +20,7 @@ export const tokenExpiry = defineRun<Record<string, never>>({
 
 function announce(s: StepRun<unknown>): Promise<{ announced: number }> {
   const now = s.ctx.clock.now()
-  return read(s.ctx, async (tx) => {
+  return transaction(s.ctx, async (tx) => {
     const tokens = await listExpiringTokens(tx, now, new Date(now.getTime() + expiryNoticeMs))
     await tellExpiring(tx, kind, tokens)
     return { announced: tokens.length }
