@@ -1,5 +1,6 @@
 import { workerData } from 'node:worker_threads'
-import sharp from 'sharp'
+import sharp, { type Sharp, type SharpOptions } from 'sharp'
+import { decodeBmp, isBmp } from './bmp-image.ts'
 import { resampleBilinear } from './resample.ts'
 import { serveTasks } from './thread-tasks.ts'
 
@@ -12,15 +13,23 @@ sharp.unblock({ operation: decoders })
 sharp.concurrency(1)
 sharp.cache(false)
 
+/** What is decoded without sharp lies in memory whole and takes a second for so many pixels. */
+const bmpPixelsMax = 64_000_000
+
 type Pixels = { data: Uint8Array; width: number; height: number }
 
 /*
  * Orientation is applied; colour profiles and alpha are ignored, as Pillow's convert('RGB') does, so that JPEG, PNG,
- * WebP, GIF and TIFF give Pillow's pixels bit for bit, and inks (CMYK) those of its plain formula. AVIF differs by its
+ * WebP, GIF, TIFF and BMP give Pillow's pixels bit for bit, and inks (CMYK) those of its plain formula. AVIF differs by its
  * converter, and 16-bit grey is scaled to 8 bits where Pillow clips it.
  */
 async function decode(encoded: Uint8Array): Promise<Pixels> {
-  const image = sharp(encoded, { limitInputPixels: maxImagePixels, autoOrient: true, ignoreIcc: true, failOn: 'error' })
+  const image = opened(encoded, {
+    limitInputPixels: maxImagePixels,
+    autoOrient: true,
+    ignoreIcc: true,
+    failOn: 'error',
+  })
   const { space } = await image.metadata()
   const isInk = space === 'cmyk'
   const wanted = isInk
@@ -31,6 +40,14 @@ async function decode(encoded: Uint8Array): Promise<Pixels> {
   const channels = isInk ? 4 : 3
   if (info.channels !== channels) throw new Error(`decoded to ${info.channels} channels instead of ${channels}`)
   return { data: isInk ? rgbFromInks(data) : data, width: info.width, height: info.height }
+}
+
+/** sharp knows all types but BMP. */
+function opened(encoded: Uint8Array, options: SharpOptions): Sharp {
+  if (!isBmp(encoded)) return sharp(encoded, options)
+  const content = Buffer.from(encoded.buffer, encoded.byteOffset, encoded.byteLength)
+  const { data, width, height, channels } = decodeBmp(content, { pixelsMax: Math.min(maxImagePixels, bmpPixelsMax) })
+  return sharp(data, { raw: { width, height, channels } })
 }
 
 /** RGB from cyan, magenta, yellow and black, 8 bits each. @source Pillow `Convert.c`, cmyk2rgb */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Color, leftLit, softmax, solid, solidLogits, solidTensor } from '../test/images.ts'
+import { bitmapOf, type Color, leftLit, softmax, solid, solidLogits, solidTensor } from '../test/images.ts'
 import { probeClasses, probeGraph, writeModelFolder } from '../test/model-folders.ts'
 import { type ServerProcess, startServer } from '../test/server-process.ts'
 
@@ -148,6 +148,16 @@ describe('POST /invocations', () => {
     const jpeg = await solid(color, { width: 160, height: 160 }).jpeg().toBuffer()
     const half = Uint8Array.from(jpeg.subarray(0, jpeg.length / 2))
     expect(await fault(await server.post('/invocations', 'image/jpeg', half))).toContain('not a readable image')
+  })
+
+  test('200 for a bitmap as for the same image in another type, 400 for half of one and for one with too many pixels', async () => {
+    const png = await leftLit()
+    const bitmap = await bitmapOf(png)
+    expect((await invokeImage(bitmap)).scores).toEqual((await invokeImage(png)).scores)
+    const post = (bytes: Buffer) => server.post('/invocations', 'image/bmp', Uint8Array.from(bytes))
+    expect(await fault(await post(bitmap.subarray(0, 500)))).toContain('the BMP image ends early')
+    bitmap.writeInt32LE(40_000, 18)
+    expect(await fault(await post(bitmap))).toContain('pixel limit')
   })
 
   test('415 other types, charsets, parameters and encodings, as text', async () => {

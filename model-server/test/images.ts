@@ -33,6 +33,30 @@ export function leftLit(): Promise<Buffer> {
     .toBuffer()
 }
 
+/** The same image as a bitmap of 24 bits, whose rows run from the bottom up in blue, green and red. */
+export async function bitmapOf(encoded: Buffer): Promise<Buffer> {
+  const { data, info } = await sharp(encoded).removeAlpha().raw().toBuffer({ resolveWithObject: true })
+  const { width, height } = info
+  const rowBytes = Math.ceil((width * 3) / 4) * 4
+  const bitmap = Buffer.alloc(54 + rowBytes * height)
+  bitmap.write('BM')
+  for (const [at, value] of [
+    [2, bitmap.length],
+    [10, 54],
+    [14, 40],
+    [18, width],
+    [22, height],
+    [26, 1 | (24 << 16)],
+  ] as const)
+    bitmap.writeUInt32LE(value, at)
+  for (let y = 0; y < height; y++) {
+    for (let byte = 0; byte < width * 3; byte++) {
+      bitmap[54 + (height - 1 - y) * rowBytes + byte] = data[(y * width + Math.floor(byte / 3)) * 3 + 2 - (byte % 3)]!
+    }
+  }
+  return bitmap
+}
+
 export function softmax(logits: number[]): number[] {
   const exponents = logits.map(Math.exp)
   const sum = exponents.reduce((total, value) => total + value, 0)

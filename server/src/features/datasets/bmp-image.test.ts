@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { decodeBmp } from './bmp-image.ts'
+import { decodeBmp } from '../../../../model-server/src/bmp-image.ts'
 import { inspectImage } from './image-inspection.ts'
 
 interface Parts {
@@ -73,6 +73,10 @@ describe('decodeBmp', () => {
     expect([
       ...decode({ width: 2, height: 1, bits: 16, compression: 3, masks, pixels: [0, 0xf8, 0x1f, 0] }).data,
     ]).toEqual([255, 0, 0, 0, 0, 255])
+    const grey = [3 | (3 << 5) | (3 << 10), 0].flatMap((value) => [value & 255, value >> 8])
+    expect([...decode({ width: 1, height: 1, bits: 16, pixels: grey }).data], '3 of 31 is cut to 24').toEqual([
+      24, 24, 24,
+    ])
     const wide = { width: 1, height: 1, bits: 32, compression: 6, masks: [0xff000000, 0xff0000, 0xff00, 0xff] }
     expect(decode({ ...wide, pixels: [9, 3, 2, 1] })).toMatchObject({ channels: 4, data: Buffer.from([1, 2, 3, 9]) })
   })

@@ -1,5 +1,5 @@
 import sharp, { type Sharp, type SharpOptions } from 'sharp'
-import { decodeBmp } from './bmp-image.ts'
+import { decodeBmp } from '../../../../model-server/src/bmp-image.ts'
 import { imageTypeOf } from './file-kinds.ts'
 
 /** Larger images are refused: decoding one would take gigabytes. */

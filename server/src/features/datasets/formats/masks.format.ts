@@ -1,5 +1,5 @@
 import { buffer } from 'node:stream/consumers'
-import { decodeBmp } from '../bmp-image.ts'
+import { decodeBmp } from '../../../../../model-server/src/bmp-image.ts'
 import { imageTypeOf } from '../file-kinds.ts'
 import { bmpPixelsMax, imageFrom } from '../image-source.ts'
 import { splitOf } from '../splits.ts'

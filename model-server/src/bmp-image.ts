@@ -22,8 +22,11 @@ interface Header {
   masks: number[]
 }
 
+/** Whether the bytes begin as such an image does; no other type that is decoded anywhere here does. */
+export const isBmp = (content: Uint8Array): boolean => content[0] === 0x42 && content[1] === 0x4d
+
 /**
- * Decodes an image of Windows or OS/2: 1, 2, 4, 8, 16, 24 and 32 bits, run lengths included. Throws an `Error` in words
+ * Decodes an image of Windows or OS/2, for the model server and for the platform, which must see the same pixels: 1, 2, 4, 8, 16, 24 and 32 bits, run lengths included. Throws an `Error` in words
  * for people. @source Microsoft, "Bitmap Storage" and BITMAPV5HEADER; MS-WMF §2.2.2
  */
 export function decodeBmp(content: Buffer, { pixelsMax }: { pixelsMax: number }): BmpImage {
@@ -170,8 +173,9 @@ function readMasked(content: Buffer, header: Header, channels: 3 | 4): Buffer {
     const start = rowAt(y)
     for (let x = 0; x < width; x++) {
       const pixel = bits === 16 ? content.readUInt16LE(start + x * 2) : content.readUInt32LE(start + x * 4)
+      // Cut off, not rounded: so does Pillow, whose pixels the models were trained on.
       for (const [channel, { mask, shift, most }] of parts.entries())
-        data[(y * width + x) * channels + channel] = Math.round((((pixel & mask) >>> shift) * 255) / most)
+        data[(y * width + x) * channels + channel] = Math.floor((((pixel & mask) >>> shift) * 255) / most)
     }
   }
   return data
