@@ -5,7 +5,9 @@ Reads MLFLOW_TRACKING_URI and MLFLOW_TRACKING_TOKEN. Prints one line per check a
 from __future__ import annotations
 
 import math
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -173,6 +175,24 @@ def artifacts():
 
 
 @check
+def large_files():
+    # Clients ask for uploads in parts and for parts of downloads where they may; both end in what the platform offers.
+    asked = {"MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "true", "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "true",
+             "MLFLOW_MULTIPART_UPLOAD_MINIMUM_FILE_SIZE": "1000000",
+             "MLFLOW_MULTIPART_DOWNLOAD_MINIMUM_FILE_SIZE": "1000000"}
+    os.environ.update(asked)
+    run_id = new_run().info.run_id
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "large.bin")
+        path.write_bytes(os.urandom(12_000_000))
+        client.log_artifact(run_id, str(path), "in parts")
+        got = client.download_artifacts(run_id, "in parts/large.bin", folder)
+        assert Path(got).read_bytes() == path.read_bytes()
+    for name in asked:
+        del os.environ[name]
+
+
+@check
 def inputs():
     import pandas
 
@@ -252,6 +272,33 @@ def registry():
     refused("RESOURCE_DOES_NOT_EXIST", client.get_model_version, name + "-new", "1")
     client.delete_registered_model(name + "-new")
     refused("RESOURCE_DOES_NOT_EXIST", client.get_registered_model, name + "-new")
+
+
+def command(*arguments):
+    program = Path(sys.executable).with_name("mlflow")
+    ended = subprocess.run([program, *arguments], capture_output=True, text=True)
+    assert ended.returncode == 0, f"mlflow {' '.join(arguments)}: {ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+@check
+def commands():
+    name = f"commands-{suffix}"
+    model, features, target = train()
+    model.fit(features, target)
+    mlflow.set_experiment(name)
+    with mlflow.start_run() as active:
+        key = {"name": "model"} if THREE else {"artifact_path": "model"}
+        mlflow.sklearn.log_model(model, registered_model_name=name, **key)
+    with tempfile.TemporaryDirectory() as folder:
+        asked = Path(folder, "asked.json")
+        asked.write_text(json.dumps({"inputs": features[:3].tolist()}))
+        uri = f"models:/{name}/1"
+        said = command("models", "predict", "-m", uri, "-i", str(asked), "-t", "json", "--env-manager", "local")
+        assert json.loads(said)["predictions"] == model.predict(features[:3]).tolist()
+        command("models", "generate-dockerfile", "-m", uri, "-d", str(Path(folder, "image")), "--env-manager", "local")
+        assert Path(folder, "image", "Dockerfile").exists() and Path(folder, "image", "model_dir", "MLmodel").exists()
+    assert active.info.run_id in command("experiments", "csv", "-x", active.info.experiment_id)
 
 
 @check

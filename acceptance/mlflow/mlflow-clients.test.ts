@@ -60,11 +60,24 @@ describe('the MLflow client, unchanged', () => {
         const { code, output } = await drive(python!, 'client_test.py')
         expect(code, output).toBe(0)
         expect(output).toContain(`MLflow ${version}`)
-        expect(output.match(/^ok /gm)?.length, output).toBe(10)
+        expect(output.match(/^ok /gm)?.length, output).toBe(12)
       },
       600_000,
     )
   }
+})
+
+describe('autologging of PyTorch', () => {
+  const python = process.env.MLFLOW_LIGHTNING_PYTHON
+  test.skipIf(!python)(
+    'a training with Lightning has its parameters, a curve per epoch, its model and its checkpoint',
+    async () => {
+      const { code, output } = await drive(python!, 'lightning_test.py')
+      expect(code, output).toBe(0)
+      expect(output.match(/^ok /gm)?.length, output).toBe(3)
+    },
+    600_000,
+  )
 })
 
 describe('mlflow-export-import', () => {
