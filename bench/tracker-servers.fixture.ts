@@ -20,6 +20,8 @@ export interface TrackerServer {
   databaseUrl: string
   /** Resident memory of the server and its children now, in bytes. */
   memory(): Promise<number>
+  /** Processor seconds of the server and its children so far, without its database. */
+  processor(): Promise<number>
   stop(): Promise<void>
 }
 
@@ -97,6 +99,7 @@ function socketAddress(url: string): string {
 function serverOf(child: ChildProcess, folder: string, database: { stop(): Promise<void> }) {
   return {
     memory: () => residentMemory(child.pid!),
+    processor: () => processorSeconds(child.pid!),
     async stop() {
       const ended = new Promise((resolve) => child.once('exit', resolve))
       if (child.spawnargs.includes('mlflow')) process.kill(-child.pid!, 'SIGTERM')
@@ -108,12 +111,26 @@ function serverOf(child: ChildProcess, folder: string, database: { stop(): Promi
   }
 }
 
-async function residentMemory(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  const own = Number(/VmRSS:\s+(\d+)/.exec(status)![1]) * 1024
+const residentMemory = (pid: number): Promise<number> =>
+  overTree(pid, async (each) => {
+    const status = await readFile(`/proc/${each}/status`, 'utf8')
+    return Number(/VmRSS:\s+(\d+)/.exec(status)![1]) * 1024
+  })
+
+/** User and system time, in which Linux counts hundredths of a second. @source proc_pid_stat(5), fields 14 and 15 */
+const processorSeconds = (pid: number): Promise<number> =>
+  overTree(pid, async (each) => {
+    const line = await readFile(`/proc/${each}/stat`, 'latin1')
+    const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
+    return (Number(fields[11]) + Number(fields[12])) / 100
+  })
+
+/** A sum over a process and all that it started; one that ended meanwhile counts nothing. */
+async function overTree(pid: number, look: (pid: number) => Promise<number>): Promise<number> {
+  const own = await look(pid)
   const children = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ').filter(Boolean)
-  const sizes = await Promise.all(children.map((child) => residentMemory(Number(child)).catch(() => 0)))
-  return sizes.reduce((sum, size) => sum + size, own)
+  const parts = await Promise.all(children.map((child) => overTree(Number(child), look).catch(() => 0)))
+  return parts.reduce((sum, part) => sum + part, own)
 }
 
 async function answering(child: ChildProcess, url: string): Promise<void> {
