@@ -11,8 +11,8 @@ import { type ImageLayout, writeImageLayout } from './image-layout.ts'
 import { has, openRegistrySession, type RegistrySession, run } from './registry-session.ts'
 
 /**
- * Clients that no distribution packages, when they are on the PATH. With Go: `go install oras.land/oras/cmd/oras@v1.2.3`,
- * `go install github.com/google/go-containerregistry/cmd/crane@v0.20.3`, `go install helm.sh/helm/v3/cmd/helm@v3.17.3`.
+ * Clients that no distribution packages, when they are on the PATH or `node acceptance/registry/install.ts` has built
+ * them. Helm takes minutes: `go install helm.sh/helm/v3/cmd/helm@v3.17.3`.
  */
 const email = 'admin@example.com'
 const password = 'a password for the test'

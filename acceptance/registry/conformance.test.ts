@@ -3,17 +3,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type OwnPlatform, startOwnPlatform } from '../main-job/own-platform.ts'
+import { findSuite } from './oci-clients.ts'
 import { openRegistrySession, type RegistrySession, run } from './registry-session.ts'
 
 /**
- * The suites of the OCI Distribution Specification, where they have been built. In a checkout of
- * opencontainers/distribution-spec, with Go 1.24 or newer:
+ * The suites of the OCI Distribution Specification, where they have been built: `node acceptance/registry/install.ts`, with
+ * Go 1.24 or newer and a way to their source, or by hand in a checkout of opencontainers/distribution-spec:
  *
  *     v1.1.1: cd conformance && go test -c -o suite && export OCI_CONFORMANCE_1_1_1=$PWD/suite
  *     main:   cd conformance && go build -o suite . && export OCI_CONFORMANCE_MAIN=$PWD/suite
  */
-const released = process.env.OCI_CONFORMANCE_1_1_1
-const latest = process.env.OCI_CONFORMANCE_MAIN
+const released = findSuite('conformance-1.1.1', 'OCI_CONFORMANCE_1_1_1')
+const latest = findSuite('conformance-main', 'OCI_CONFORMANCE_MAIN')
 
 const email = 'admin@example.com'
 const password = 'a password for the test'

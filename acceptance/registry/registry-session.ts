@@ -1,15 +1,20 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { promisify } from 'node:util'
 import { signIn } from '../main-job/client.ts'
+import { clientsPath } from './oci-clients.ts'
 
 const execute = promisify(execFile)
 
 /** Whether a program is installed here. */
-export const has = (program: string): boolean => spawnSync('which', [program]).status === 0
+export const has = (program: string): boolean =>
+  spawnSync('which', [program], { env: { ...process.env, PATH: clientsPath } }).status === 0
 
 /** Runs a program to its end; its output. Throws with what it said when it fails. */
 export async function run(program: string, args: string[], env: Record<string, string> = {}): Promise<string> {
-  const { stdout } = await execute(program, args, { env: { ...process.env, ...env }, maxBuffer: 64 * 1024 * 1024 })
+  const { stdout } = await execute(program, args, {
+    env: { ...process.env, PATH: clientsPath, ...env },
+    maxBuffer: 64 * 1024 * 1024,
+  })
   return stdout
 }
 
