@@ -1,5 +1,5 @@
 import { defineRun, type Schedule, type StepRun, step } from '../../platform/runs/define-run.ts'
-import { read } from '../../platform/transaction.ts'
+import { read, transaction } from '../../platform/transaction.ts'
 import { expirePromotions } from './promotions.service.ts'
 import { listExpired } from './promotions.store.ts'
 
@@ -14,7 +14,7 @@ async function expire(s: StepRun<unknown>): Promise<void> {
   const now = clock.now()
   for (const tenantId of await read(s.ctx, (tx) => listExpired(tx, now))) {
     s.signal.throwIfAborted()
-    await read(s.ctx, (tx) => expirePromotions(tx, { tenant: { id: tenantId }, publicUrl }, now))
+    await transaction(s.ctx, (tx) => expirePromotions(tx, { tenant: { id: tenantId }, publicUrl }, now))
   }
 }
 

@@ -22,7 +22,7 @@ export function mailKind(mail: MailSender): RunKind {
 }
 
 async function sendDue(s: Run, mail: MailSender): Promise<void> {
-  await read(s.ctx, (tx) => dropStaleEmails(tx, staleHours))
+  await transaction(s.ctx, (tx) => dropStaleEmails(tx, staleHours))
   for (;;) {
     const due = await read(s.ctx, (tx) => listDueEmails(tx, batch))
     for (const email of due) {
@@ -42,13 +42,13 @@ async function sendOne(s: Run, mail: MailSender, email: DueEmail): Promise<boole
     const refused = error instanceof MailRefused
     const hopeless = (refused && error.permanent) || email.emailAttempts + 1 >= attemptsMax
     const wait = Math.min(60 * 2 ** email.emailAttempts, longestWaitSeconds)
-    await read(s.ctx, (tx) =>
+    await transaction(s.ctx, (tx) =>
       hopeless ? markEmail(tx, email.id, 'failed', reason) : postponeEmail(tx, email.id, wait, reason),
     )
     s.log(`${email.id}: ${hopeless ? 'given up' : `again in ${wait} s`}: ${reason}`)
     return refused
   }
-  await read(s.ctx, (tx) => markEmail(tx, email.id, 'sent', null))
+  await transaction(s.ctx, (tx) => markEmail(tx, email.id, 'sent', null))
   return true
 }
 

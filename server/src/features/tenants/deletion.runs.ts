@@ -4,7 +4,7 @@ import { publish } from '../../platform/events/events.ts'
 import type { Feature } from '../../platform/feature.ts'
 import { defineRun, type RunChange, type RunKind, type StepRun, step } from '../../platform/runs/define-run.ts'
 import { cancelRun } from '../../platform/runs/runs.ts'
-import { read } from '../../platform/transaction.ts'
+import { read, transaction } from '../../platform/transaction.ts'
 import { eraseTenantAudit, recordSystemEntry } from '../audit/audit.api.ts'
 import { notifyAdministrators } from '../notifications/notifications.api.ts'
 import { deletionStatus } from './deletions.present.ts'
@@ -40,7 +40,7 @@ async function stopWork(s: Run): Promise<void> {
   const { tenantId } = s.input
   for (;;) {
     s.signal.throwIfAborted()
-    const live = await read(s.ctx, async (tx) => {
+    const live = await transaction(s.ctx, async (tx) => {
       const ids = await listLiveRuns(tx, tenantId)
       for (const id of ids) await cancelRun(tx, id, 'the tenant is being deleted')
       return ids
@@ -60,14 +60,14 @@ async function removeRows(s: Run): Promise<void> {
     let removed = 0
     for (;;) {
       s.signal.throwIfAborted()
-      const count = await read(s.ctx, (tx) => deleteTenantRows(tx, table, tenantId, batchRows))
+      const count = await transaction(s.ctx, (tx) => deleteTenantRows(tx, table, tenantId, batchRows))
       removed += count
       s.progress(index / tables.length, `${table}: ${removed} removed`)
       if (count < batchRows) break
     }
     if (removed) s.log(`${table}: ${removed} rows removed`)
   }
-  await read(s.ctx, (tx) => deleteTenant(tx, tenantId))
+  await transaction(s.ctx, (tx) => deleteTenant(tx, tenantId))
   s.log('the tenant itself removed')
 }
 
@@ -75,7 +75,7 @@ async function reduceAudit(s: Run): Promise<void> {
   const { tenantId, tenantCode, deletionId } = s.input
   const erased = await eraseTenantAudit(s.ctx, tenantId, s.signal)
   s.log(`audit: ${erased} rows erased`)
-  await read(s.ctx, async (tx) => {
+  await transaction(s.ctx, async (tx) => {
     const deletion = (await findDeletion(tx, deletionId))!
     const detail = {
       tenant: tenantCode,

@@ -1,7 +1,7 @@
 import type { Feature } from '../../platform/feature.ts'
 import type { RetentionRule } from '../../platform/retention.ts'
 import { defineRun, type RunKind, type Schedule, type StepRun, step } from '../../platform/runs/define-run.ts'
-import { read } from '../../platform/transaction.ts'
+import { read, transaction } from '../../platform/transaction.ts'
 import { recordSystemEntry } from '../audit/audit.api.ts'
 import { effectiveRetention, retentionDefaults } from './retention.ts'
 import { listTenants } from './tenants.store.ts'
@@ -57,7 +57,7 @@ async function record(s: Run, counts: Record<string, number>): Promise<void> {
   const erased = Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0))
   if (Object.keys(erased).length === 0) return
   const entry = { id: s.runId, action: 'retention.erased', target: 'records', detail: { erased } }
-  await read(s.ctx, (tx) => recordSystemEntry(tx, s.ctx, entry))
+  await transaction(s.ctx, (tx) => recordSystemEntry(tx, s.ctx, entry))
 }
 
 export const retentionSchedule: Schedule = {
