@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
 import { listQuery } from '../../platform/http/lists.ts'
 import { roleNames } from '../../platform/http/permissions.ts'
-import { named, nullable, oneOf, timestamp, uuid } from '../../platform/schema.ts'
+import { emailAddress, named, nullable, oneOf, timestamp, uuid } from '../../platform/schema.ts'
 
 const email = Type.String({
   maxLength: 320,
-  pattern: '^[^\\s@]+@[^\\s@]+\\.?[^\\s@]*$',
+  ...emailAddress,
   description: 'E-mail address of the account, in any case of letters.',
 })
 const password = Type.String({ maxLength: 1024, description: 'Password of the new account: 8 to 128 characters.' })

@@ -1,3 +1,4 @@
+import type { SystemCtx } from '../../platform/context.ts'
 import { superuser } from '../../platform/http/access.ts'
 import { pageView } from '../../platform/http/lists.ts'
 import { type Operation, operation } from '../../platform/http/operation.ts'
@@ -14,6 +15,7 @@ import {
   TenantQuery,
   UserPath,
 } from './members.schema.ts'
+import type { AccountRow } from './members.store.ts'
 import {
   assignSystemRole,
   createSystemUser,
@@ -29,6 +31,26 @@ import {
 const ownAccount = 'It is your own account.'
 const lastAdministrator = 'It is the last active global administrator.'
 const noAccount = 'There is no account with this address.'
+
+interface UserChange {
+  id: string
+  method: 'POST' | 'DELETE'
+  path: string
+  summary: string
+  audit: string
+  errors?: Record<number, string>
+  change(ctx: SystemCtx, userId: string): Promise<AccountRow>
+}
+
+/** An operation that changes one account and answers with it. */
+const onUser = ({ change, ...spec }: UserChange): Operation =>
+  operation({
+    ...spec,
+    access: superuser,
+    params: UserPath,
+    responses: { 200: SystemUser },
+    handler: async (ctx, { params }) => systemUserView(await change(ctx, params.user_id)),
+  })
 
 /** @source service §4.15, contract SY-21–SY-30 */
 export const systemUserRoutes: Operation[] = [
@@ -99,51 +121,39 @@ export const systemUserRoutes: Operation[] = [
       return { user_id: params.user_id, tenant_code: query.tenant.toLowerCase() }
     },
   }),
-  operation({
+  onUser({
     id: 'systemUsers.grantGlobalAdmin',
     method: 'POST',
     path: '/api/v1/system/users/{user_id}/global-admin',
     summary: 'Make the user a global administrator.',
-    access: superuser,
     audit: 'user.grant_global_admin',
-    params: UserPath,
-    responses: { 200: SystemUser },
-    handler: async (ctx, { params }) => systemUserView(await setSystemAdministrator(ctx, params.user_id, true)),
+    change: (ctx, userId) => setSystemAdministrator(ctx, userId, true),
   }),
-  operation({
+  onUser({
     id: 'systemUsers.revokeGlobalAdmin',
     method: 'DELETE',
     path: '/api/v1/system/users/{user_id}/global-admin',
     summary: 'The user is no longer a global administrator; roles in tenants stay.',
-    access: superuser,
     audit: 'user.revoke_global_admin',
-    params: UserPath,
-    responses: { 200: SystemUser },
     errors: { 409: lastAdministrator },
-    handler: async (ctx, { params }) => systemUserView(await setSystemAdministrator(ctx, params.user_id, false)),
+    change: (ctx, userId) => setSystemAdministrator(ctx, userId, false),
   }),
-  operation({
+  onUser({
     id: 'systemUsers.disable',
     method: 'POST',
     path: '/api/v1/system/users/{user_id}/disable',
     summary: 'End every login of the user and refuse new ones; memberships stay.',
-    access: superuser,
     audit: 'user.disable',
-    params: UserPath,
-    responses: { 200: SystemUser },
     errors: { 400: ownAccount, 409: lastAdministrator },
-    handler: async (ctx, { params }) => systemUserView(await disableSystemUser(ctx, params.user_id)),
+    change: disableSystemUser,
   }),
-  operation({
+  onUser({
     id: 'systemUsers.enable',
     method: 'POST',
     path: '/api/v1/system/users/{user_id}/enable',
     summary: 'Let the user sign in again.',
-    access: superuser,
     audit: 'user.enable',
-    params: UserPath,
-    responses: { 200: SystemUser },
-    handler: async (ctx, { params }) => systemUserView(await enableSystemUser(ctx, params.user_id)),
+    change: enableSystemUser,
   }),
   operation({
     id: 'systemUsers.delete',

@@ -1,7 +1,8 @@
 import { sql } from 'kysely'
 import type { Tx } from '../../platform/db/transaction.ts'
+import { withinReach } from './notifications.store.ts'
 
-/** E-mails that are due, oldest first; those of accounts that are switched off wait. */
+/** E-mails that are due, oldest first; those of accounts that are switched off, or have left the tenant, wait. */
 export async function listDueEmails(tx: Tx, limit: number) {
   return tx
     .selectFrom('notifications as n')
@@ -11,6 +12,7 @@ export async function listDueEmails(tx: Tx, limit: number) {
     .where('n.emailState', '=', 'pending')
     .where('n.emailAfter', '<=', sql<Date>`now()`)
     .where('u.isActive', '=', true)
+    .where(withinReach)
     .orderBy('n.emailAfter')
     .limit(limit)
     .execute()

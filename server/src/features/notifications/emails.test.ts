@@ -105,4 +105,24 @@ describe('e-mail', () => {
     await eventually(async () => (await stateOf('Read before'))?.emailState === 'none')
     expect(sent('Read before')).toEqual([])
   })
+
+  test('reaches nobody who has left the tenant meanwhile', async () => {
+    const stayed = await platform.member('acme', 'VIEWER')
+    const left = await platform.member('acme', 'VIEWER')
+    await transaction(platform.services.db, { tenantId: acme.id }, async (tx) => {
+      const to = { userIds: [left.userId, stayed.userId] }
+      await notify(tx, { tenantId: acme.id, group: 'admin', title: 'Among ourselves', to })
+      await tx.deleteFrom('memberships').where('userId', '=', left.userId).execute()
+    })
+    await due()
+    await eventually(async () => sent('Among ourselves').length > 0)
+    await due()
+    const states = await transaction(platform.services.db, 'system', (tx) =>
+      tx.selectFrom('notifications').select(['userId', 'emailState']).where('title', '=', 'Among ourselves').execute(),
+    )
+    expect(Object.fromEntries(states.map(({ userId, emailState }) => [userId, emailState]))).toMatchObject({
+      [left.userId]: 'pending',
+    })
+    expect(sent('Among ourselves').map(({ data }) => data.includes(left.email))).toEqual([false])
+  })
 })

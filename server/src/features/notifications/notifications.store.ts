@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type SqlBool, sql } from 'kysely'
 import { pageAndTotal } from '../../platform/db/pages.ts'
 import type { Tx } from '../../platform/db/transaction.ts'
 import { newId } from '../../platform/ids.ts'
@@ -54,15 +54,21 @@ export async function replacePreferences(tx: Tx, userId: string, prefs: Preferen
     .execute()
 }
 
+/** Whether the person can still get at it: who has left a tenant, or whose tenant is switched off, can not. */
+export const withinReach = sql<SqlBool>`(n.tenant_id is null or exists (
+  select from users u cross join tenants t left join memberships m on m.tenant_id = t.id and m.user_id = u.id
+  where t.id = n.tenant_id and u.id = n.user_id and (u.is_superuser or (t.is_active and m.role is not null))))`
+
 /** Unread ones of each person as far as this transaction sees: in one tenant, or everywhere. */
 export async function countUnreadOf(tx: Tx, userIds: string[]): Promise<Map<string, number>> {
   const rows = await tx
-    .selectFrom('notifications')
-    .select(['userId', sql<number>`count(*)`.as('unread')])
-    .where('userId', 'in', userIds)
-    .where('inApp', '=', true)
-    .where('readAt', 'is', null)
-    .groupBy('userId')
+    .selectFrom('notifications as n')
+    .select(['n.userId', sql<number>`count(*)`.as('unread')])
+    .where('n.userId', 'in', userIds)
+    .where('n.inApp', '=', true)
+    .where('n.readAt', 'is', null)
+    .where(withinReach)
+    .groupBy('n.userId')
     .execute()
   return new Map(rows.map((row) => [row.userId, row.unread]))
 }
@@ -103,6 +109,7 @@ export async function countUnreadPerTenant(tx: Tx, userId: string) {
     .where('n.userId', '=', userId)
     .where('n.inApp', '=', true)
     .where('n.readAt', 'is', null)
+    .where(withinReach)
     .groupBy(['t.code', 't.name'])
     .orderBy('t.code')
     .execute()

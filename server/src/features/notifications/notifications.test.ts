@@ -106,6 +106,22 @@ describe('GET /api/v1/notifications/unread-count', () => {
       system: 0,
     })
   })
+
+  test('200 counts nothing of a tenant that the person has left or that is switched off: nobody could read it', async () => {
+    const closing = await platform.tenant('closing')
+    const member = await platform.member('acme', 'VIEWER')
+    for (const tenant_code of ['other', 'closing'])
+      await platform.admin.post('/api/v1/system/users/invite', { email: member.email, tenant_code, role: 'VIEWER' })
+    const everywhere = [acme.id, other.id, closing.id]
+    for (const tenantId of everywhere) await tell({ tenantId, to: { userIds: [member.userId] } })
+    const count = async () => (await member.get('/api/v1/notifications/unread-count', { tenant: null })).body
+    expect((await count()).total).toBe(3)
+    await platform.admin.delete(`/api/v1/system/users/${member.userId}/role?tenant=other`)
+    await platform.admin.patch(`/api/v1/settings/tenants/${closing.id}`, { is_active: false })
+    expect(await count()).toMatchObject({ total: 1, tenants: [{ tenant_code: 'acme', unread: 1 }] })
+    await platform.admin.patch(`/api/v1/settings/tenants/${closing.id}`, { is_active: true })
+    expect((await count()).total).toBe(2)
+  })
 })
 
 describe('POST /api/v1/notifications/read-all and /api/v1/notifications/{notification_id}/read', () => {
