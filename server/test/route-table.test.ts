@@ -211,4 +211,14 @@ describe('GET /openapi.json', () => {
     const references = new Set([...text.matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map((match) => match[1]!))
     expect([...references].filter((name) => !(name in body.components.schemas))).toEqual([])
   })
+
+  test('every pattern comes with words for those who miss it', async () => {
+    const { text } = await platform.anonymous('GET', '/openapi.json')
+    const wordless: string[] = []
+    JSON.parse(text, (_key, value) => {
+      if (typeof value?.pattern === 'string' && !value['x-must']) wordless.push(value.pattern)
+      return value
+    })
+    expect(wordless).toEqual([])
+  })
 })

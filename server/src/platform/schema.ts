@@ -16,7 +16,15 @@ export const timestamp = (description: string) => Type.String({ format: 'date-ti
 
 export const bytes = (description: string) => Type.Integer({ minimum: 0, description: `${description} In bytes.` })
 
-export const sha256Digest = (description: string) => Type.String({ pattern: '^sha256:[0-9a-f]{64}$', description })
+/** A pattern, and what it asks for in the words that a 422 says after `must`. */
+export const must = (pattern: string, words: string) => ({ pattern, 'x-must': words })
+
+export const notBlank = must('\\S', 'not be blank')
+export const countingNumber = must('^[1-9][0-9]*$', 'be a whole number from 1')
+export const emailAddress = must('^[^\\s@]+@[^\\s@]+\\.?[^\\s@]*$', 'be an e-mail address, as name@example.com')
+
+export const sha256Digest = (description: string) =>
+  Type.String({ ...must('^sha256:[0-9a-f]{64}$', 'be sha256: and 64 hexadecimal digits'), description })
 
 /** Free JSON whose inner shape is the caller's own. */
 export const anyObject = (description: string) =>

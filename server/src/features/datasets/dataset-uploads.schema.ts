@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { bytes, listOf, named, nullable, oneOf, timestamp, uuid } from '../../platform/schema.ts'
+import { bytes, listOf, must, named, nullable, oneOf, timestamp, uuid } from '../../platform/schema.ts'
 import { datasetParams } from './datasets.schema.ts'
 import { uploadStates } from './datasets.states.ts'
 
@@ -12,7 +12,10 @@ export const UploadSessionRequest = named('UploadSessionRequest', {
   size: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'Length of the file in bytes.' }),
   sha256: optional(
     nullable(
-      Type.String({ pattern: '^[0-9a-fA-F]{64}$', description: 'SHA-256 of the file, to be checked at the end.' }),
+      Type.String({
+        ...must('^[0-9a-fA-F]{64}$', 'be 64 hexadecimal digits'),
+        description: 'SHA-256 of the file, to be checked at the end.',
+      }),
     ),
   ),
   chunk_size: optional(

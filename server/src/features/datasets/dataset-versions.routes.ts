@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { tenant } from '../../platform/http/access.ts'
 import { listView, pageQuery, pageView } from '../../platform/http/lists.ts'
 import { type Operation, operation, raw } from '../../platform/http/operation.ts'
-import { bytes, listOf, named, nullable, oneOf, sha256Digest, timestamp } from '../../platform/schema.ts'
+import { bytes, listOf, named, notBlank, nullable, oneOf, sha256Digest, timestamp } from '../../platform/schema.ts'
 import { exportDataset } from './dataset-export.service.ts'
 import { createVersion, diffDatasets, listVersions } from './dataset-versions.service.ts'
 import type { DiffRow, VersionRow } from './dataset-versions.store.ts'
@@ -15,7 +15,7 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 
 const VersionCreate = named('DatasetVersionCreate', {
   name: Type.Optional(
-    nullable(Type.String({ minLength: 1, maxLength: 200, pattern: '\\S', description: 'Its name; else the same.' })),
+    nullable(Type.String({ minLength: 1, maxLength: 200, ...notBlank, description: 'Its name; else the same.' })),
   ),
 })
 

@@ -4,7 +4,9 @@ import {
   anyObject,
   bytes,
   listOf,
+  must,
   named,
+  notBlank,
   nullable,
   oneOf,
   pageOf,
@@ -19,7 +21,7 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 const text = (maxLength: number, description: string) => Type.String({ maxLength, description })
 const optionalText = (maxLength: number, description: string) => optional(nullable(text(maxLength, description)))
 
-const name = Type.String({ minLength: 1, maxLength: 200, pattern: '\\S', description: 'Name for display.' })
+const name = Type.String({ minLength: 1, maxLength: 200, ...notBlank, description: 'Name for display.' })
 const modality = optionalText(100, 'What the samples are, such as image or tabular.')
 const source = optionalText(200, 'Where the data comes from, in free words; a filter of the list.')
 
@@ -140,14 +142,17 @@ export const DatasetManifest = named('DatasetManifest', {
   statistics: nullable(DatasetStatistics),
 })
 
-const datasetIdPattern = '^[a-z0-9][a-z0-9._-]{0,62}$'
+const datasetId = must(
+  '^[a-z0-9][a-z0-9._-]{0,62}$',
+  'be at most 63 of a-z, 0-9, dots, hyphens and underscores, a letter or digit first',
+)
 export const datasetParams = Type.Object({
   dataset_id: Type.String({ minLength: 1, maxLength: 200, description: 'Identifier of the dataset.' }),
 })
 
 /** @source service §2.2 */
 export const DatasetCreate = named('DatasetCreate', {
-  id: Type.String({ pattern: datasetIdPattern, description: 'Identifier: a-z, 0-9, dots, hyphens, underscores.' }),
+  id: Type.String({ ...datasetId, description: 'Identifier: a-z, 0-9, dots, hyphens, underscores.' }),
   name,
   source,
   schema_version: optionalText(50, 'Version of the schema of the data.'),

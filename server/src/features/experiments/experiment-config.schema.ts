@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { named, nullable, oneOf } from '../../platform/schema.ts'
+import { must, named, notBlank, nullable, oneOf } from '../../platform/schema.ts'
 import { trainingTasks } from '../catalog/catalog.api.ts'
 
 const fraction = (fallback: number, description: string) =>
@@ -88,12 +88,15 @@ const fields = {
   runtime_image: nullableText('Image to train in; null trains in the environment of the platform.'),
   runtime_shared: Type.Boolean({ default: false, description: 'Whether the runtime variant is a shared one.' }),
   gpu: Type.Integer({ minimum: 0, maximum: 1, default: 0, description: 'GPUs to train on; 0 trains on the CPU.' }),
-  experiment_name: Type.String({ minLength: 1, maxLength: 200, pattern: '\\S', description: 'Name for display.' }),
+  experiment_name: Type.String({ minLength: 1, maxLength: 200, ...notBlank, description: 'Name for display.' }),
   register_model: Type.Boolean({ default: true, description: 'Whether the result becomes a version of a model.' }),
   register_model_name: Type.String({
     default: '',
     maxLength: 128,
-    pattern: `^$|${modelName}`,
+    ...must(
+      `^$|${modelName}`,
+      'be empty, or at most 128 letters, digits, dots, hyphens and underscores, a letter or digit at both ends',
+    ),
     description: 'Model to register it as; empty derives it from the name of the experiment.',
   }),
 }

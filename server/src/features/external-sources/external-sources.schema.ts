@@ -1,11 +1,16 @@
 import { Type } from 'typebox'
 import { type SourceKind, sourceKinds } from '../../adapters/external-sources/external-sources.ts'
 import { pageQuery, searchQuery } from '../../platform/http/lists.ts'
-import { anyObject, named, nullable, oneOf, pageOf, timestamp, uuid } from '../../platform/schema.ts'
+import { anyObject, must, named, notBlank, nullable, oneOf, pageOf, timestamp, uuid } from '../../platform/schema.ts'
+
+const bucketName = must(
+  '^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$',
+  'be 2 to 63 letters, digits, dots, hyphens and underscores, a letter or digit first',
+)
 
 const optional = Type.Optional
 const text = (maxLength: number, description: string) =>
-  Type.String({ minLength: 1, maxLength, pattern: '\\S', description })
+  Type.String({ minLength: 1, maxLength, ...notBlank, description })
 const optionalText = (maxLength: number, description: string) => optional(nullable(text(maxLength, description)))
 
 const name = text(200, 'Name, unique in the tenant.')
@@ -27,9 +32,16 @@ const credentials = optional(
 export const addressSchemas = {
   s3: {
     config: Type.Object({
-      bucket: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$', description: 'Bucket.' }),
+      bucket: Type.String({ ...bucketName, description: 'Bucket.' }),
       endpoint: optionalText(500, 'Address of the service; Amazon’s own when absent.'),
-      region: optional(nullable(Type.String({ pattern: '^[a-z0-9-]{1,50}$', description: 'us-east-1 when absent.' }))),
+      region: optional(
+        nullable(
+          Type.String({
+            ...must('^[a-z0-9-]{1,50}$', 'be a region, as eu-west-1'),
+            description: 'us-east-1 when absent.',
+          }),
+        ),
+      ),
       prefix: optionalText(900, 'Folder within the bucket.'),
       path_style: optional(nullable(Type.Boolean({ description: 'Whether the bucket stands in the path.' }))),
     }),
@@ -48,7 +60,9 @@ export const addressSchemas = {
     }),
   },
   directory: {
-    config: Type.Object({ path: Type.String({ pattern: '^/', maxLength: 1000, description: 'Absolute path.' }) }),
+    config: Type.Object({
+      path: Type.String({ ...must('^/', 'begin with /'), maxLength: 1000, description: 'Absolute path.' }),
+    }),
     credentials: Type.Object({}),
   },
 } satisfies Record<SourceKind, object>

@@ -1,8 +1,7 @@
 import { Type } from 'typebox'
-import { named, nullable, oneOf, uuid } from '../../platform/schema.ts'
+import { emailAddress, named, nullable, oneOf, uuid } from '../../platform/schema.ts'
 
-export const email = (description: string) =>
-  Type.String({ maxLength: 320, pattern: '^[^\\s@]+@[^\\s@]+\\.?[^\\s@]*$', description })
+export const email = (description: string) => Type.String({ maxLength: 320, ...emailAddress, description })
 
 /** @source contract B2.8 */
 export const UserRead = named('UserRead', {

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { tenant } from '../../platform/http/access.ts'
 import { type Operation, operation } from '../../platform/http/operation.ts'
 import { rangeMs } from '../../platform/http/windows.ts'
-import { anyJson, bytes, named, nullable, oneOf, timestamp } from '../../platform/schema.ts'
+import { anyJson, bytes, countingNumber, named, nullable, oneOf, timestamp } from '../../platform/schema.ts'
 import { type Comparison, compareVersions, sizeOf } from './comparison.ts'
 import { DatasetRef, StageName } from './models.schema.ts'
 import { getModel } from './models.service.ts'
@@ -115,7 +115,7 @@ const DistributionOut = named('ModelDistribution', {
   reason,
 })
 
-const versionQuery = (description: string) => Type.String({ pattern: '^[1-9][0-9]*$', description })
+const versionQuery = (description: string) => Type.String({ ...countingNumber, description })
 
 /** @source contract MD-06, MD-13, MD-14 */
 export const comparisonRoutes: Operation[] = [

@@ -2,8 +2,10 @@ import { Type } from 'typebox'
 import {
   anyJson,
   bytes,
+  countingNumber,
   listOf,
   named,
+  notBlank,
   nullable,
   oneOf,
   pageOf,
@@ -19,7 +21,7 @@ const texts = (description: string) => Type.Record(Type.String(), Type.String(),
 
 export const StageName = oneOf(stages, { description: 'Stage of a version.' })
 const versionNumber = Type.String({
-  pattern: '^[1-9][0-9]*$',
+  ...countingNumber,
   description: 'Version, a counting number.',
   examples: ['3'],
 })
@@ -139,7 +141,7 @@ export const CommentOut = named('ModelComment', {
 export const CommentList = listOf(CommentOut)
 
 export const CommentCreate = named('CommentCreate', {
-  body: Type.String({ minLength: 1, maxLength: 10_000, pattern: '\\S', description: 'Text of the comment.' }),
+  body: Type.String({ minLength: 1, maxLength: 10_000, ...notBlank, description: 'Text of the comment.' }),
 })
 
 export const StageChange = named('StageChange', {

@@ -1,10 +1,10 @@
 import { Type } from 'typebox'
-import { named, nullable, oneOf, pageOf, timestamp, uuid } from '../../platform/schema.ts'
+import { countingNumber, named, notBlank, nullable, oneOf, pageOf, timestamp, uuid } from '../../platform/schema.ts'
 import { promotionStatuses } from './promotions.store.ts'
 
 const text = (description: string) => Type.String({ description })
-const given = (description: string) => Type.String({ minLength: 1, maxLength: 5000, pattern: '\\S', description })
-const version = (description: string) => Type.String({ pattern: '^[1-9][0-9]*$', description, examples: ['3'] })
+const given = (description: string) => Type.String({ minLength: 1, maxLength: 5000, ...notBlank, description })
+const version = (description: string) => Type.String({ ...countingNumber, description, examples: ['3'] })
 
 export const PromotionStatusName = oneOf(promotionStatuses, { description: 'Where the request stands.' })
 

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
-import { anyObject, bytes, named, nullable, pageOf, timestamp } from '../../platform/schema.ts'
+import { anyObject, bytes, must, named, nullable, pageOf, timestamp } from '../../platform/schema.ts'
 
 const digest = (description: string) =>
-  Type.String({ pattern: '^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$', description })
+  Type.String({ ...must('^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$', 'be a sha256 or sha512 digest'), description })
 const mediaType = Type.String({ description: 'Media type.' })
 
 export const Repository = named('RegistryRepository', {

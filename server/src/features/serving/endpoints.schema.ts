@@ -1,18 +1,21 @@
 import { Type } from 'typebox'
-import { named, nullable, oneOf, timestamp, uuid } from '../../platform/schema.ts'
+import { must, named, nullable, oneOf, timestamp, uuid } from '../../platform/schema.ts'
 import { endpointStates, replicaStates } from './serving.states.ts'
 
-const dnsLabel = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
+const dnsLabel = must(
+  '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$',
+  'be at most 63 of a-z, 0-9 and hyphens, no hyphen at either end',
+)
 
 export const EndpointParams = Type.Object({
-  name: Type.String({ pattern: dnsLabel, description: 'Name of the endpoint.' }),
+  name: Type.String({ ...dnsLabel, description: 'Name of the endpoint.' }),
 })
 
 const replicas = (options: object) => Type.Integer({ maximum: 100, description: 'Replicas, 1 to 100.', ...options })
 
 /** @source service §2.5, contract B12.3 */
 export const CreateEndpointBody = named('CreateEndpointBody', {
-  name: Type.String({ pattern: dnsLabel, description: 'DNS label, at most 63 characters, unique in the tenant.' }),
+  name: Type.String({ ...dnsLabel, description: 'DNS label, at most 63 characters, unique in the tenant.' }),
   image_id: uuid('Image to serve; it must be READY.'),
   replicas: replicas({ minimum: 1, default: 1 }),
   gpu: Type.Integer({ minimum: 0, default: 0, description: 'GPU slots per replica; 0 serves on the CPU.' }),

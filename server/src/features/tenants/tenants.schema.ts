@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
-import { named, nullable, timestamp, uuid } from '../../platform/schema.ts'
+import { must, named, notBlank, nullable, timestamp, uuid } from '../../platform/schema.ts'
 import { retentionDefaults } from './retention.ts'
 
-const name = Type.String({ minLength: 1, maxLength: 200, pattern: '\\S', description: 'Name for display.' })
+const name = Type.String({ minLength: 1, maxLength: 200, ...notBlank, description: 'Name for display.' })
 const kpiTargets = Type.Record(Type.String({ minLength: 1, maxLength: 100 }), Type.Number(), {
   maxProperties: 100,
   description: 'Target per key figure, such as {"accuracy": 0.9}.',
@@ -33,7 +33,10 @@ const SharedDefault = named('SharedDefault', {
 /** @source service §2.7, contract B3.1 */
 export const TenantCreate = named('TenantCreate', {
   code: Type.String({
-    pattern: '^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$',
+    ...must(
+      '^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$',
+      'be at most 63 letters, digits and hyphens, no hyphen at either end',
+    ),
     description: 'Short name in addresses and image names; stored in lower case, never changed.',
   }),
   name,

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { describe, expect, test } from 'vitest'
 import type { PlatformError } from '../errors.ts'
-import { anyObject, nullable } from '../schema.ts'
+import { anyObject, must, nullable } from '../schema.ts'
 import { unknownKeysDropper, validator } from './validation.ts'
 
 const faultOf = (check: (value: unknown) => void, value: unknown) => {
@@ -29,6 +29,13 @@ describe('text that can not be stored', () => {
     expect(faultOf(check, nested(60))).toBeUndefined()
     expect(faultOf(check, nested(50_000))).toMatchObject([{ loc: ['body'], type: 'recursion_loop' }])
   })
+})
+
+test('a pattern is told in words', () => {
+  const check = validator('body', Type.Object({ name: Type.String(must('^[a-z]+$', 'be lower case letters')) }))
+  expect(faultOf(check, { name: 'A' })).toMatchObject([
+    { loc: ['body', 'name'], msg: 'must be lower case letters', type: 'string_pattern_mismatch', input: 'A' },
+  ])
 })
 
 describe('keys that the schema does not name', () => {

@@ -83,6 +83,7 @@ const unescapePointer = (token: string): string | number =>
 function messageOf(error: ErrorObject): string {
   if (error.keyword === 'required') return 'is required'
   if (error.keyword === 'enum') return `must be one of ${(error.params.allowedValues as unknown[]).join(', ')}`
+  if (error.keyword === 'pattern') return `must ${error.parentSchema?.['x-must'] ?? `match ${error.params.pattern}`}`
   return error.message ?? 'is not valid'
 }
 
