@@ -14,7 +14,8 @@ export function baseName(given: string): string {
   if (Buffer.byteLength(clean) <= nameBytesMax) return clean
   const dot = clean.lastIndexOf('.')
   const extension = dot > 0 && Buffer.byteLength(clean.slice(dot)) <= 32 ? clean.slice(dot) : ''
-  const letters = [...clean.slice(0, clean.length - extension.length)]
+  // Each letter has a byte at least. What is left to shorten is small, whatever was given.
+  const letters = [...clean.slice(0, clean.length - extension.length)].slice(0, nameBytesMax)
   while (Buffer.byteLength(letters.join('')) + Buffer.byteLength(extension) > nameBytesMax) letters.pop()
   return letters.join('') + extension
 }
