@@ -56,16 +56,20 @@ async function findFewest(tx: Tx, filter: AuditFilter): Promise<Found | null> {
     if (!filter[facet]) continue
     const { rows } = await sql<{ tenantId: string | null; value: string; entries: number }>`
       select * from ${matching(filter, facet, foundMax + 1)}`.execute(tx)
-    const entries = rows.reduce((sum, row) => sum + row.entries, 0)
-    if (rows.length <= foundMax) found.push({ facet, values: rows, entries })
+    if (rows.length > foundMax) continue
+    const values = rows.filter(({ tenantId }) => !filter.tenantId || tenantId === filter.tenantId)
+    found.push({ facet, values, entries: values.reduce((sum, row) => sum + row.entries, 0) })
   }
   return found.sort((a, b) => a.entries - b.entries)[0] ?? null
 }
 
 const pattern = (text: string | undefined): string => likePattern(text ?? '')
 
-const matching = ({ tenantId, ...filter }: AuditFilter, facet: Facet, most: number) =>
-  sql`search_audit_values(${tenantId ?? null}::uuid, ${facet}, ${pattern(filter[facet])}, ${most}::integer)`
+/** Targets are looked up by their parts alone: an index that also names a tenant would walk over all of that one's. */
+const matching = ({ tenantId, ...filter }: AuditFilter, facet: Facet, most: number) => {
+  const wanted = facet === 'actor' ? (tenantId ?? null) : null
+  return sql`search_audit_values(${wanted}::uuid, ${facet}, ${pattern(filter[facet])}, ${most}::integer)`
+}
 
 async function pageOf(tx: Tx, filter: AuditFilter, found: Found, limit: number, offset: number): Promise<AuditRow[]> {
   const { rows } = await sql<AuditRow>`
