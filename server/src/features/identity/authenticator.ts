@@ -1,11 +1,13 @@
+import { coalescing } from '../../platform/coalescing.ts'
 import type { Database } from '../../platform/db/database.ts'
 import type { Authenticator, Login, PresentedToken } from '../../platform/http/credentials.ts'
-import { findLogin } from './identity.store.ts'
+import { findLogins, type LoginRow, type WantedLogin } from './identity.store.ts'
 import type { TokenSigner } from './tokens.ts'
 
 // What no code looks like names no tenant, and is not asked of the database, which takes no NUL for example.
 const tenantCodePattern = /^[a-z0-9-]{1,63}$/
 const rememberedTokens = 10_000
+const togetherMost = 200
 
 interface ProvenToken {
   userId: string
@@ -35,10 +37,17 @@ function proofOf(signer: TokenSigner): (token: string) => Promise<ProvenToken | 
  */
 export function sessionAuthenticator(db: Database, signer: TokenSigner): Authenticator {
   const prove = proofOf(signer)
+  // Each is looked up after it came, so a login that ended lets nobody in; those that come together share one query.
+  const find = coalescing<WantedLogin, LoginRow | undefined>({
+    work: (wanted) => findLogins(db, wanted),
+    fits: (batch) => batch.length < togetherMost,
+    isOfOne: () => false,
+    lanes: 2,
+  })
   return {
     async authenticate(tokens, tenantCode) {
       for (const presented of tokens) {
-        const login = await loginOf(db, prove, presented, tenantCode)
+        const login = await loginOf(find, prove, presented, tenantCode)
         if (login) return login
       }
       return null
@@ -47,14 +56,16 @@ export function sessionAuthenticator(db: Database, signer: TokenSigner): Authent
 }
 
 async function loginOf(
-  db: Database,
+  find: (wanted: WantedLogin) => Promise<LoginRow | undefined>,
   prove: (token: string) => Promise<ProvenToken | null>,
   presented: PresentedToken,
   tenantCode: string | null,
 ): Promise<Login | null> {
   const token = await prove(presented.token)
   if (!token) return null
-  const row = await findLogin(db, token.sessionId, tenantCode && tenantCodePattern.test(tenantCode) ? tenantCode : null)
+  const { sessionId } = token
+  const isCode = tenantCode !== null && tenantCodePattern.test(tenantCode)
+  const row = await find({ sessionId, tenantCode: isCode ? tenantCode : null })
   if (!row || row.userId !== token.userId || !row.isActive) return null
   if (row.expiresAt && row.expiresAt.getTime() <= Date.now()) return null
   const mayKnow = row.tenantId !== null && (row.role !== null || row.isSuperuser)
@@ -65,7 +76,7 @@ async function loginOf(
       email: row.email,
       fullName: row.fullName,
       isSuperuser: row.isSuperuser,
-      sessionId: row.sessionId,
+      sessionId,
     },
     tenant: mayKnow
       ? {

@@ -150,8 +150,7 @@ export async function deleteSessionsOf(tx: Tx, userId: string, keep: string | nu
   await query.execute()
 }
 
-interface LoginRow {
-  sessionId: string
+export interface LoginRow {
   expiresAt: Date | null
   userId: string
   email: string
@@ -165,18 +164,22 @@ interface LoginRow {
   role: string | null
 }
 
-const loginQuery = {
-  name: 'find_login',
-  text: `select session_id as "sessionId", expires_at as "expiresAt", user_id as "userId", email, full_name as "fullName",
-    is_superuser as "isSuperuser", is_active as "isActive", tenant_id as "tenantId", tenant_code as "tenantCode",
-    tenant_is_active as "tenantIsActive", tenant_features as "tenantFeatures", role
-    from find_login($1, $2)`,
+/** A session, and the tenant that is asked for with it. */
+export interface WantedLogin {
+  sessionId: string
+  tenantCode: string | null
 }
 
-/** Everything a request has to know about its caller, in one round trip of a prepared statement. */
-export async function findLogin(db: Database, sessionId: string, tenantCode: string | null) {
-  const { rows } = await db.pool.query<LoginRow>({ ...loginQuery, values: [sessionId, tenantCode] })
-  return rows[0]
+/**
+ * Everything that requests have to know about their callers, in one round trip; nothing for a session that is not there.
+ */
+export async function findLogins(db: Database, wanted: WantedLogin[]): Promise<(LoginRow | undefined)[]> {
+  const sessions = wanted.map(({ sessionId }) => sessionId)
+  const tenants = wanted.map(({ tenantCode }) => tenantCode)
+  const { rows } = await sql<LoginRow & { place: number }>`
+    select * from find_logins(${sessions}::uuid[], ${tenants}::text[])`.execute(db.kysely)
+  const byPlace = new Map(rows.map((row) => [row.place, row]))
+  return wanted.map((_, index) => byPlace.get(index + 1))
 }
 
 /** Counts a failed login and returns how many there were in the window, which lasts a minute from its first. */

@@ -82,7 +82,11 @@ async function ensureEmbeddedDatabase(adminUrl: string): Promise<void> {
 /** Connects to a migrated database as the application role. @throws when row-level security would not bind us. */
 export async function connectDatabase(urls: DatabaseUrls, log: DatabaseLog, poolSize = 20): Promise<Database> {
   const config = { connectionString: urls.applicationUrl, types: columnTypes, application_name: 'platform-mlops' }
-  const pool = new pg.Pool({ ...config, pipeline: true, max: poolSize, connectionTimeoutMillis: 30_000 })
+  const pool = new pg.Pool({
+    ...{ ...config, pipeline: true, max: poolSize, connectionTimeoutMillis: 30_000 },
+    // A new connection takes as long as some requests, and prepares its statements anew.
+    ...{ min: Math.min(4, poolSize), idleTimeoutMillis: 60_000 },
+  })
   pool.on('connect', (client) =>
     client.on('error', (error) => log.warn({ err: error }, 'a database connection was lost')),
   )

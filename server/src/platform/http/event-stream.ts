@@ -2,7 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { PublishedEvent } from '../events/events.ts'
 import { securityHeaders } from './security-headers.ts'
 
-const pingMs = 15_000
+// @source contract B7.3, B7.6
+const silenceMs = 15_000
+const rightsMs = 15_000
 const queueLimit = 256
 const backlogBytes = 1 << 20
 
@@ -60,22 +62,24 @@ export function sendEventStream(
   request.raw.socket.setNoDelay(true)
   let id = 0
   let waiting = 0
+  const pings = setInterval(() => socket.write(': ping\n\n'), silenceMs)
   const send = (text: string) => {
     waiting = socket.write(`id: ${++id}\n${text}`) ? 0 : waiting + 1
+    pings.refresh()
     if (waiting > queueLimit || socket.writableLength > backlogBytes) end()
   }
   const unsubscribe = source.subscribe(stream.channel, (event) => {
     if (stream.events.has(event.name)) send(frameOf(event))
   })
-  const timer = setInterval(() => {
-    socket.write(': ping\n\n')
+  const rights = setInterval(() => {
     stillAllowed().then(
       (allowed) => allowed || end(),
       () => end(),
     )
-  }, pingMs)
+  }, rightsMs)
   const end = () => {
-    clearInterval(timer)
+    clearInterval(pings)
+    clearInterval(rights)
     unsubscribe()
     closing.removeEventListener('abort', end)
     socket.end()

@@ -1,7 +1,7 @@
+import { coalescing } from '../../../platform/coalescing.ts'
 import type { TenantCtx } from '../../../platform/context.ts'
 import type { Database } from '../../../platform/db/database.ts'
 import { type Tx, transaction } from '../../../platform/db/transaction.ts'
-import { coalescing } from '../coalescing.ts'
 import {
   type LogOutcome,
   logToRuns,
