@@ -51,10 +51,13 @@ export function installClient(name: OciClient): string {
   return path
 }
 
-function run(program: string, parameters: string[], cwd: string): void {
+/** A way that is closed shows by silence: nobody waits long for what tests can do without. */
+const limitMs = { git: 60_000, go: 240_000 }
+
+function run(program: keyof typeof limitMs, parameters: string[], cwd: string): void {
   const { status, stderr, error } = spawnSync(program, parameters, {
-    ...{ cwd, encoding: 'utf8', timeout: 5 * 60_000 },
-    env: { ...process.env, GOBIN: folder },
+    ...{ cwd, encoding: 'utf8', timeout: limitMs[program] },
+    env: { ...process.env, GOBIN: folder, GIT_TERMINAL_PROMPT: '0' },
   })
   if (status !== 0) throw new Error(`${program} ${parameters.join(' ')} failed: ${error?.message ?? stderr.trim()}`)
 }
