@@ -102,8 +102,8 @@ describe('POST /api/v1/training/experiments', () => {
     ['shares beyond one', { split: { mode: 'ratio', train: 0.9 } }, ['split'], 'add up to 1'],
     ['a runtime image', { runtime_image: 'x:1' }, ['runtime_image'], 'no runtime images'],
     ['two GPUs', { gpu: 2 }, ['gpu'], 'must be <= 1'],
-    ['a blank name', { experiment_name: '  ' }, ['experiment_name'], 'pattern'],
-    ['a model name with a slash', { register_model_name: 'a/b' }, ['register_model_name'], 'pattern'],
+    ['a blank name', { experiment_name: '  ' }, ['experiment_name'], 'must not be blank'],
+    ['a model name with a slash', { register_model_name: 'a/b' }, ['register_model_name'], 'at most 128 letters'],
   ])('422 names the field for %s', async (_what, change, where, message) => {
     const reply = await developer.post(path, { ...minimal, ...change })
     expect(reply.status).toBe(422)
