@@ -1,10 +1,10 @@
 /**
  * Moving images: the platform's registry against Debian's docker-registry, both on loopback and on the same disk, in
- * alternating rounds (3 of a large image, 15 of a small one) of which the medians count; the platform checks a token on
+ * alternating rounds (5 of a large image, 15 of a small one) of which the medians count; the platform checks a token on
  * every request, the peer lets everybody in.
  * Also printed: processor time of both servers per gigabyte, which a busy machine changes little.
  * Targets: push and pull by skopeo ≥ 1.0 ×, one PUT of the whole blob ≥ 1.2 ×, GET of a blob ≥ 0.8 × its speed.
- * Usage: node bench/registry-transfer.ts [largest image in MiB, 1024 when absent] (about 5 minutes)
+ * Usage: node bench/registry-transfer.ts [largest image in MiB, 1024 when absent] (about 8 minutes)
  */
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
