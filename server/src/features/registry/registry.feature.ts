@@ -7,6 +7,7 @@ import { registerOciProtocol } from './oci/oci.protocol.ts'
 import type { OciRegistry } from './oci/oci-registry.ts'
 import { pingRoute } from './ping.routes.ts'
 import { quotaRoutes } from './quotas.routes.ts'
+import { registryHealth } from './registry-health.ts'
 import { registerRegistryMetrics } from './registry-metrics.ts'
 import { repositoryRoutes } from './repositories.routes.ts'
 import { countTenantContents } from './repositories.store.ts'
@@ -28,6 +29,7 @@ export function registryFeature(): Feature {
     tenantCounts: countTenantContents,
     heldDigests: heldContents,
     retention: [importRetention],
+    healthChecks: [registryHealth],
     notificationGroups: [{ name: 'registry_tokens', title: 'Registry tokens' }, importGroup],
     metrics: registerRegistryMetrics,
     async protocol(app: FastifyInstance, services: Services) {

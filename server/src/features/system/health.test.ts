@@ -22,7 +22,16 @@ describe('GET /api/v1/system/health', () => {
   test('200 looks at every component, measures it, and says what to do where something is wrong', async () => {
     const { body } = await platform.admin.get('/api/v1/system/health')
     const components = new Map(body.components.map((component: Component) => [component.name, component]))
-    for (const name of ['database', 'object store', 'disk space', 'runs engine', 'compute', 'mail', 'audit chain'])
+    for (const name of [
+      'database',
+      'object store',
+      'disk space',
+      'runs engine',
+      'compute',
+      'mail',
+      'registry',
+      'audit chain',
+    ])
       expect([...components.keys()]).toContain(name)
     expect(components.get('database')).toMatchObject({
       status: 'ok',
