@@ -33,7 +33,7 @@ const images: Record<string, number[]> = {
 }
 
 /** What takes a tenth of a second needs more rounds than what takes five, and the first ones compile the server's code. */
-const roundsOf = (layers: number[]) => (layers.reduce((sum, size) => sum + size, 0) > 64 * mebibyte ? 3 : 15)
+const roundsOf = (layers: number[]) => (layers.reduce((sum, size) => sum + size, 0) > 64 * mebibyte ? 5 : 15)
 
 interface Row {
   what: string

@@ -26,8 +26,9 @@ interface Header {
 export const isBmp = (content: Uint8Array): boolean => content[0] === 0x42 && content[1] === 0x4d
 
 /**
- * Decodes an image of Windows or OS/2, for the model server and for the platform, which must see the same pixels: 1, 2, 4, 8, 16, 24 and 32 bits, run lengths included. Throws an `Error` in words
- * for people. @source Microsoft, "Bitmap Storage" and BITMAPV5HEADER; MS-WMF §2.2.2
+ * Decodes an image of Windows or OS/2 of 1, 2, 4, 8, 16, 24 and 32 bits, run lengths included, for the model server and
+ * for the platform, which must see the same pixels. Throws an `Error` in words for people.
+ * @source Microsoft, "Bitmap Storage" and BITMAPV5HEADER; MS-WMF §2.2.2
  */
 export function decodeBmp(content: Buffer, { pixelsMax }: { pixelsMax: number }): BmpImage {
   const header = readBmpHeader(content)

@@ -1,8 +1,6 @@
 -- The tracker (experiments, runs and what they log, in the terms of MLflow) and the model registry. The REST API and
 -- the MLflow mount are two faces of these same rows.
---
--- tracker_login needed a superuser in its first form. 0015 replaces it, so databases that have that form, or the mended
--- one without these lines, go on.
+-- The first form of tracker_login needed a superuser; 0015 replaces it, so databases of former texts go on.
 -- Former text: sha256 5e4691a9a0e8743028e355887904c6051dd316ba2d87d4c3bd17a9ecd62cd701
 -- Former text: sha256 93c554fb64af69c8ac5d77f1d7268745f8de2f9ea95bd31639c96ff559bf227b
 

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestPlatform, type TestClient, type TestPlatform } from '../../../test/harness.ts'
-import { transaction } from '../../platform/db/transaction.ts'
-import { newId } from '../../platform/ids.ts'
+import { type Entry, writeEntries } from './audit.fixture.ts'
 import { sealAudit } from './chain.ts'
 
 let platform: TestPlatform
@@ -15,33 +14,8 @@ beforeAll(async () => {
 })
 afterAll(() => platform?.stop())
 
-interface Entry {
-  at?: string
-  action?: string
-  actorEmail?: string
-  target?: string
-  detail?: unknown
-}
-
-/** Entries as the platform would have written them, at chosen times. */
 const write = (entries: Entry[], tenant: { id: string; code: string } | null = acme) =>
-  transaction(platform.services.db, 'system', (tx) =>
-    tx
-      .insertInto('auditEvents')
-      .values(
-        entries.map(({ at = '2026-01-01T00:00:00Z', action = 'test.made', detail = null, ...entry }) => ({
-          id: newId(),
-          at: new Date(at),
-          tenantId: tenant?.id ?? null,
-          tenantCode: tenant?.code ?? null,
-          action,
-          outcome: 'success',
-          detail: JSON.stringify(detail),
-          ...entry,
-        })),
-      )
-      .execute(),
-  )
+  writeEntries(platform, tenant, entries)
 
 const seal = () =>
   sealAudit({ ...platform.services, kind: 'system', scope: 'system', actor: null, requestId: 't', audit: null })

@@ -17,7 +17,8 @@ export interface ManifestRecord {
 
 /**
  * Makes a manifest part of the repository, taken by `repositoryForPush`: the one way in, for pushes, imports and built
- * images. Its bytes are in the blob store before the transaction ends. Throws the OCI error MANIFEST_BLOB_UNKNOWN when the repository lacks its configuration or a layer. @source contract B9.7
+ * images. Its bytes are in the blob store before the transaction ends. Throws the OCI error MANIFEST_BLOB_UNKNOWN when
+ * the repository lacks its configuration or a layer. @source contract B9.7
  */
 export async function recordManifest(tx: Tx, repository: RepositoryRow, record: ManifestRecord): Promise<void> {
   const { manifest, contentDigest, tags } = record

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../../test/database.ts'
-import { migrate } from './migrations.ts'
+import { migrate, migrationsFolder, readMigrations } from './migrations.ts'
 
 let db: TestDatabase
 let folder: string
@@ -111,4 +111,17 @@ test('every table with a tenant is closed, for its owner too', async () => {
   await client.end()
   await fresh.drop()
   expect(rows).toEqual([])
+})
+
+test('every migration takes databases of the text it was released with', async () => {
+  const lines = (await readFile(join(migrationsFolder, 'released.sha256'), 'utf8')).split('\n')
+  const released = new Map(
+    lines.filter((line) => /^[0-9a-f]/.test(line)).map((line) => line.split('  ').reverse()) as [],
+  )
+  const migrations = await readMigrations(migrationsFolder)
+  expect([...released.keys()]).toEqual(migrations.map(({ name }) => name))
+  const refused = migrations.filter(
+    ({ name, checksum, formerChecksums }) => ![checksum, ...formerChecksums].includes(released.get(name)!),
+  )
+  expect(refused.map(({ name }) => name)).toEqual([])
 })
