@@ -114,10 +114,8 @@ test('every table with a tenant is closed, for its owner too', async () => {
 })
 
 test('every migration takes databases of the text it was released with', async () => {
-  const lines = (await readFile(join(migrationsFolder, 'released.sha256'), 'utf8')).split('\n')
-  const released = new Map(
-    lines.filter((line) => /^[0-9a-f]/.test(line)).map((line) => line.split('  ').reverse()) as [],
-  )
+  const text = await readFile(join(migrationsFolder, 'released.sha256'), 'utf8')
+  const released = new Map([...text.matchAll(/^([0-9a-f]{64}) {2}(\S+)$/gm)].map(([, sum, name]) => [name!, sum!]))
   const migrations = await readMigrations(migrationsFolder)
   expect([...released.keys()]).toEqual(migrations.map(({ name }) => name))
   const refused = migrations.filter(
